@@ -1,0 +1,1 @@
+//! The shared object that programs map.

@@ -1,0 +1,2 @@
+//! The user page's reader for kernel, user space and host.
+#![no_std]
