@@ -1,0 +1,26 @@
+//! What a program cannot say in safe Rust.
+//!
+//! * `call`: the `syscall` instruction, wrapped one function a call so that
+//!   each takes types which make it sound.
+//! * [`Process`] and the entry point: what the kernel left on the stack.
+//! * [`Function`]: calls into the vDSO.
+//! * [`fault`]: deliberate faults, for testing a kernel's answer to them.
+
+mod call;
+pub mod fault;
+mod function;
+#[cfg(feature = "program")]
+mod memory;
+mod process;
+#[cfg(feature = "program")]
+mod start;
+
+pub use call::{
+    BadPointer, Memory, clock_getres, clock_getres_into, clock_gettime, clock_gettime_into, exit,
+    getpid, gettid, gettimeofday, gettimeofday_into, getuid, set_tid_address, time, unknown_call,
+    write, write_from, yield_now,
+};
+pub use function::{Function, Image};
+pub use process::Process;
+#[cfg(feature = "program")]
+pub use start::start;

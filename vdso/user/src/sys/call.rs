@@ -1,0 +1,343 @@
+//! System calls, by the `syscall` instruction.
+
+#![allow(
+    unsafe_code,
+    reason = "the syscall instruction, and the memory that mmap hands over"
+)]
+
+use core::arch::asm;
+
+use crate::abi::{ClockId, Errno, Timespec, Timeval};
+
+/// Call numbers of x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
+mod number {
+    pub(super) const WRITE: usize = 1;
+    pub(super) const MMAP: usize = 9;
+    pub(super) const MUNMAP: usize = 11;
+    pub(super) const SCHED_YIELD: usize = 24;
+    pub(super) const GETPID: usize = 39;
+    pub(super) const GETTIMEOFDAY: usize = 96;
+    pub(super) const GETUID: usize = 102;
+    pub(super) const GETTID: usize = 186;
+    pub(super) const TIME: usize = 201;
+    pub(super) const SET_TID_ADDRESS: usize = 218;
+    pub(super) const CLOCK_GETTIME: usize = 228;
+    pub(super) const CLOCK_GETRES: usize = 229;
+    pub(super) const EXIT_GROUP: usize = 231;
+}
+
+/// Makes a system call; a result from -4095 to -1 is an error.
+///
+/// # Safety
+///
+/// The call must be one that touches no memory that Rust code relies on, other
+/// than through pointers passed here that are good for what it does with them.
+unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
+    let [a, b, c, d, e, f] = arguments;
+    let result: isize;
+    // SAFETY: the caller answers for the call's effect on memory; the
+    // instruction itself overwrites RAX, RCX and R11, all declared here, and
+    // leaves the stack alone.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a,
+            in("rsi") b,
+            in("rdx") c,
+            in("r10") d,
+            in("r8") e,
+            in("r9") f,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    match i32::try_from(result) {
+        Ok(value @ -4095..=-1) => Err(Errno(-value)),
+        _ => Ok(result.cast_unsigned()),
+    }
+}
+
+/// A call without pointers in its arguments that affects no memory.
+fn plain(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: private to this file, and used for calls without pointers only.
+    unsafe { call(number, arguments) }
+}
+
+/// Ends the process with `status`, of which the low eight bits count.
+pub fn exit(status: i32) -> ! {
+    loop {
+        // The call does not return; if a kernel lets it, ask again.
+        let _: Result<usize, Errno> = plain(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Writes bytes to a descriptor; returns how many it took.
+///
+/// # Errors
+///
+/// [`Errno::BADF`] for a descriptor that is not open.
+pub fn write(descriptor: i32, bytes: &[u8]) -> Result<usize, Errno> {
+    let arguments = [
+        descriptor as usize,
+        bytes.as_ptr().addr(),
+        bytes.len(),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: write only reads memory, here all of `bytes`, which is borrowed.
+    unsafe { call(number::WRITE, arguments) }
+}
+
+/// The process's number.
+///
+/// # Errors
+///
+/// None that the interface names.
+pub fn getpid() -> Result<usize, Errno> {
+    plain(number::GETPID, [0; 6])
+}
+
+/// The thread's number.
+///
+/// # Errors
+///
+/// None that the interface names.
+pub fn gettid() -> Result<usize, Errno> {
+    plain(number::GETTID, [0; 6])
+}
+
+/// The user's number.
+///
+/// # Errors
+///
+/// None that the interface names.
+#[inline]
+pub fn getuid() -> Result<usize, Errno> {
+    plain(number::GETUID, [0; 6])
+}
+
+/// Names no address to clear at the thread's end; returns the thread's number.
+///
+/// # Errors
+///
+/// None that the interface names.
+pub fn set_tid_address() -> Result<usize, Errno> {
+    plain(number::SET_TID_ADDRESS, [0; 6])
+}
+
+/// Gives up the processor for this turn.
+///
+/// # Errors
+///
+/// None that the interface names.
+pub fn yield_now() -> Result<usize, Errno> {
+    plain(number::SCHED_YIELD, [0; 6])
+}
+
+/// Makes a call with a number that no system has, which must be refused.
+///
+/// # Errors
+///
+/// [`Errno::NOSYS`], always.
+pub fn unknown_call() -> Result<usize, Errno> {
+    // Linux numbers its calls from 0 and skips nothing near this.
+    plain(0x7fff_0000, [0; 6])
+}
+
+/// Reads a clock.
+///
+/// # Errors
+///
+/// [`Errno::INVAL`] for a clock that does not exist.
+#[inline]
+pub fn clock_gettime(clock: ClockId) -> Result<Timespec, Errno> {
+    let mut time = Timespec::default();
+    let address = (&raw mut time).expose_provenance();
+    // SAFETY: the call writes one `struct timespec` to `time`, which has its
+    // layout and is borrowed by nobody else.
+    unsafe {
+        call(
+            number::CLOCK_GETTIME,
+            [clock.0 as usize, address, 0, 0, 0, 0],
+        )
+    }?;
+    Ok(time)
+}
+
+/// The step that a clock moves by.
+///
+/// # Errors
+///
+/// [`Errno::INVAL`] for a clock that does not exist.
+pub fn clock_getres(clock: ClockId) -> Result<Timespec, Errno> {
+    let mut step = Timespec::default();
+    let address = (&raw mut step).expose_provenance();
+    // SAFETY: as in `clock_gettime`.
+    unsafe {
+        call(
+            number::CLOCK_GETRES,
+            [clock.0 as usize, address, 0, 0, 0, 0],
+        )
+    }?;
+    Ok(step)
+}
+
+/// Time of day in microseconds.
+///
+/// # Errors
+///
+/// None that the interface names for a good pointer.
+#[inline]
+pub fn gettimeofday() -> Result<Timeval, Errno> {
+    let mut time = Timeval::default();
+    let address = (&raw mut time).expose_provenance();
+    // SAFETY: the call writes one `struct timeval` to `time`, which has its
+    // layout and is borrowed by nobody else; it writes no time zone to null.
+    unsafe { call(number::GETTIMEOFDAY, [address, 0, 0, 0, 0, 0]) }?;
+    Ok(time)
+}
+
+/// Time of day in whole seconds.
+///
+/// # Errors
+///
+/// None that the interface names for a null pointer.
+pub fn time() -> Result<usize, Errno> {
+    plain(number::TIME, [0; 6])
+}
+
+/// An address that a system call must refuse to write to.
+///
+/// None of them is memory that this program may write, so handing one to a
+/// call is sound: a kernel that writes there anyway has broken the process
+/// whatever the program did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPointer {
+    /// The null page, which is never mapped.
+    Null,
+    /// The last bytes below the hole of non-canonical addresses: the object
+    /// would reach into it.
+    LastUser,
+    /// In the hole, where even the kernel must not touch memory.
+    NonCanonical,
+    /// The kernel's half.
+    Kernel,
+    /// The very last byte: adding a size to it wraps round.
+    Top,
+    /// This program's code, which it may read but not write.
+    Text,
+}
+
+impl BadPointer {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Null,
+        Self::LastUser,
+        Self::NonCanonical,
+        Self::Kernel,
+        Self::Top,
+        Self::Text,
+    ];
+
+    /// The address itself.
+    #[must_use]
+    pub fn address(self) -> usize {
+        match self {
+            // Null itself means "do not store" to some calls.
+            Self::Null => 8,
+            Self::LastUser => 0x0000_7fff_ffff_fff8,
+            Self::NonCanonical => 0x0000_8000_0000_0000,
+            Self::Kernel => 0xffff_8000_0000_0000,
+            Self::Top => usize::MAX,
+            Self::Text => (Self::address as fn(Self) -> usize) as usize,
+        }
+    }
+}
+
+/// `clock_gettime` with a bad result pointer.
+///
+/// # Errors
+///
+/// [`Errno::FAULT`] from a correct kernel.
+pub fn clock_gettime_into(clock: ClockId, pointer: BadPointer) -> Result<usize, Errno> {
+    let arguments = [clock.0 as usize, pointer.address(), 0, 0, 0, 0];
+    // SAFETY: the address is no memory of this program (see `BadPointer`).
+    unsafe { call(number::CLOCK_GETTIME, arguments) }
+}
+
+/// `clock_getres` with a bad result pointer.
+///
+/// # Errors
+///
+/// [`Errno::FAULT`] from a correct kernel.
+pub fn clock_getres_into(clock: ClockId, pointer: BadPointer) -> Result<usize, Errno> {
+    let arguments = [clock.0 as usize, pointer.address(), 0, 0, 0, 0];
+    // SAFETY: the address is no memory of this program (see `BadPointer`).
+    unsafe { call(number::CLOCK_GETRES, arguments) }
+}
+
+/// `gettimeofday` with a bad result pointer.
+///
+/// # Errors
+///
+/// [`Errno::FAULT`] from a correct kernel.
+pub fn gettimeofday_into(pointer: BadPointer) -> Result<usize, Errno> {
+    // SAFETY: the address is no memory of this program (see `BadPointer`).
+    unsafe { call(number::GETTIMEOFDAY, [pointer.address(), 0, 0, 0, 0, 0]) }
+}
+
+/// `write` of 16 bytes from a bad pointer. [`BadPointer::Text`] is a good one
+/// to read from.
+///
+/// # Errors
+///
+/// [`Errno::FAULT`] from a correct kernel.
+pub fn write_from(descriptor: i32, pointer: BadPointer) -> Result<usize, Errno> {
+    let arguments = [descriptor as usize, pointer.address(), 16, 0, 0, 0];
+    // SAFETY: write only reads, and does not hand anything back.
+    unsafe { call(number::WRITE, arguments) }
+}
+
+/// Anonymous memory of this process, given back when dropped.
+#[derive(Debug)]
+pub struct Memory {
+    address: usize,
+    size: usize,
+}
+
+impl Memory {
+    /// Asks for `size` bytes of zeroed memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Errno::INVAL`] for size 0, [`Errno::NOMEM`] when there is not enough.
+    pub fn map(size: usize) -> Result<Self, Errno> {
+        const READ_WRITE: usize = 0x1 | 0x2;
+        const PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
+        let arguments = [0, size, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0];
+        // SAFETY: without MAP_FIXED the kernel picks a range that was free, so
+        // no existing memory changes.
+        let address = unsafe { call(number::MMAP, arguments) }?;
+        Ok(Self { address, size })
+    }
+
+    /// The bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        let start = core::ptr::with_exposed_provenance_mut(self.address);
+        // SAFETY: the kernel mapped this range readable and writable for `map`,
+        // it stays until `drop`, and `&mut self` is the only way to it.
+        unsafe { core::slice::from_raw_parts_mut(start, self.size) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nothing borrows from the range any more, as it is borrowed
+        // through `self` only.
+        let _: Result<usize, Errno> =
+            unsafe { call(number::MUNMAP, [self.address, self.size, 0, 0, 0, 0]) };
+    }
+}

@@ -1,0 +1,147 @@
+//! Deliberate faults, one function each, for programs that test how a kernel
+//! ends a process.
+//!
+//! Each does what its name says with inline assembly, so that the compiler
+//! knows nothing about the address and cannot assume that the access works.
+//! None returns on a kernel that protects what it should; if one does, the
+//! program is told by the return.
+
+#![allow(unsafe_code, reason = "accesses that are meant to fault")]
+
+use core::arch::asm;
+
+use crate::abi::auxiliary;
+use crate::sys::Process;
+
+/// Reads eight bytes.
+fn read(address: usize) {
+    // SAFETY: a plain load that faults, or has no effect.
+    unsafe {
+        asm!("mov {0}, qword ptr [{0}]", inout(reg) address => _, options(nostack, readonly, preserves_flags));
+    }
+}
+
+/// Writes to a place that must not be writable.
+fn write(address: usize) {
+    // SAFETY: the callers name read-only or unmapped places. If the store goes
+    // through, the kernel's protection is broken and the program reports it;
+    // it writes back what was there.
+    unsafe {
+        asm!("mov {1}, qword ptr [{0}]", "mov qword ptr [{0}], {1}", in(reg) address, out(reg) _, options(nostack, preserves_flags));
+    }
+}
+
+/// Jumps.
+fn jump(address: usize) {
+    // SAFETY: the callers name places that are not executable, so the jump
+    // faults at its first instruction.
+    unsafe { asm!("call {0}", in(reg) address, clobber_abi("C")) }
+}
+
+/// Reads through a null pointer.
+pub fn null_read() {
+    read(0);
+}
+
+/// Writes to the program's own code.
+pub fn text_write() {
+    write((text_write as fn()) as usize);
+}
+
+/// Writes to the timehands page, three pages below the vDSO.
+pub fn timehands_write(process: &Process) {
+    write(vdso_base(process).wrapping_sub(0x3000));
+}
+
+/// Writes to the HPET's registers, two pages below the vDSO.
+pub fn hpet_write(process: &Process) {
+    write(vdso_base(process).wrapping_sub(0x2000));
+}
+
+/// Writes to the vDSO itself.
+pub fn vdso_write(process: &Process) {
+    write(vdso_base(process));
+}
+
+/// Without a vDSO, the null page, which faults as well.
+fn vdso_base(process: &Process) -> usize {
+    process
+        .auxiliary(auxiliary::SYSINFO_EHDR)
+        .and_then(|address| usize::try_from(address).ok())
+        .unwrap_or(0x3000)
+}
+
+/// Jumps to data.
+pub fn data_jump() {
+    // The bytes of `ret`: a kernel that executes them is found out.
+    let code = [0xc3_u8; 16];
+    jump(code.as_ptr().addr());
+}
+
+/// Executes an undefined instruction.
+pub fn undefined() {
+    // SAFETY: raises #UD and changes nothing.
+    unsafe { asm!("ud2", options(nostack)) }
+}
+
+/// Divides by zero.
+pub fn divide() {
+    // SAFETY: raises #DE; the registers it would change are declared.
+    unsafe {
+        asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "div ecx", out("eax") _, out("ecx") _, out("edx") _, options(nostack));
+    }
+}
+
+/// Executes an instruction of the kernel's.
+pub fn privileged() {
+    // SAFETY: raises #GP outside ring 0.
+    unsafe { asm!("cli", options(nostack)) }
+}
+
+/// Writes to an I/O port.
+pub fn port() {
+    // SAFETY: raises #GP outside ring 0 without I/O privilege. Port 0x80 is the
+    // diagnostic port, so nothing happens if it goes through.
+    unsafe { asm!("out 0x80, al", in("al") 0_u8, options(nostack, preserves_flags)) }
+}
+
+/// Reads from a non-canonical address, which raises #GP and not a page fault.
+pub fn noncanonical_read() {
+    read(0x0000_8000_0000_0000);
+}
+
+/// Jumps to a non-canonical address.
+pub fn noncanonical_jump() {
+    jump(0x0000_8000_0000_0000);
+}
+
+/// Reads the kernel's half.
+pub fn kernel_read() {
+    read(0xffff_8000_0000_0000);
+}
+
+/// Uses up the stack.
+pub fn stack_overflow() {
+    // SAFETY: pushes until the guard below the stack is reached; the frame it
+    // runs over lies above, not below, so nothing but free stack is written.
+    unsafe { asm!("2:", "push 0", "jmp 2b", options(noreturn)) }
+}
+
+/// Sets the direction, alignment-check and nested-task flags before a system
+/// call, which the kernel must neither trip over nor run under.
+pub fn hostile_flags() {
+    // SAFETY: getpid has no effect; RFLAGS are restored before Rust code runs
+    // again, and the stack is used in balance.
+    unsafe {
+        asm!(
+            "pushfq",
+            "pushfq",
+            "or dword ptr [rsp], 0x44400",
+            "popfq",
+            "mov eax, 39",
+            "syscall",
+            "popfq",
+            out("rax") _, out("rcx") _, out("r11") _,
+        );
+    }
+}
