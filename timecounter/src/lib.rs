@@ -4,8 +4,14 @@
 
 pub mod bintime;
 pub mod counter;
+pub mod gate;
 pub mod generation;
+pub mod kind;
+pub mod page;
+pub mod reader;
+pub mod ring;
 pub mod scale;
+mod sync;
 pub mod timespec;
 
 pub use bintime::Bintime;

@@ -1,0 +1,502 @@
+//! The timehands page: the one snapshot, read by everybody.
+//!
+//! The kernel writes it; kernel readers, the vDSO and host tests read it with
+//! the code of [`crate::reader`]. Its layout is a contract with programs and is
+//! described for them in the `vdso` folder's `PROTOCOL.md`; the assertions below
+//! hold both together.
+//!
+//! ```text
+//! 0x000  magic, version, number and size of the slots     never changes
+//! 0x080  current generation                               line 1 of a read
+//! 0x100  slot 0, 128 bytes: first line                    line 2 of a read
+//!                           second line                   slow paths, kernel
+//! 0x180  slot 1 ...
+//! 0x500  zero up to 0x1000
+//! ```
+
+use crate::bintime::Bintime;
+use crate::reader::{self, Floor, View, carried};
+use crate::ring::{Payload, Ring, Slot};
+use crate::scale::{Multiplier, Scale};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::timespec::Timespec;
+
+/// Slots in the ring of the page.
+pub const SLOTS: usize = 8;
+
+/// Size of the page in bytes.
+pub const PAGE_SIZE: usize = 4096;
+
+/// First word of the page, "timehand" in memory order.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"timehand");
+
+/// Version of the layout and of its rules.
+pub const VERSION: u32 = 1;
+
+/// One segment of the clock: the timehands of FreeBSD, announced ahead.
+///
+/// Inside, time = base + (count - start) * scale. All plain values; what the
+/// page holds of them are [`Words`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timehands {
+    /// Count at which the segment starts, masked.
+    pub start: u64,
+    /// Counts to its end, at most `u32::MAX`.
+    pub length: u64,
+    /// Nanoseconds a count in units of 2^(shift - 64), by which readers go.
+    pub multiplier: u64,
+    /// Uptime at the start.
+    pub monotonic: Bintime,
+    /// Time of day at the start.
+    pub realtime: Bintime,
+    /// Seconds a count in units of 2^-64, by which the writer goes.
+    pub scale: u64,
+    /// Multiplier of the floor slope past the end, in the multiplier's unit.
+    pub floor: u64,
+    /// Uptime at the windup's own sample, in nanoseconds.
+    pub coarse_monotonic_ns: u64,
+    /// Time of day at the windup's own sample.
+    pub coarse_realtime: Timespec,
+    /// TAI - UTC in seconds, 0 if unknown.
+    pub tai: i32,
+    /// State of the leap-second automaton, see [`crate::second`].
+    pub leap: u32,
+}
+
+/// The words of a [`Timehands`] as they stand in a slot behind its generation
+/// and kind. Times are split so that an ordinary read finds its nanoseconds
+/// ready: `nsec` is the fraction in nanoseconds, rounded down.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Words {
+    start: AtomicU64,
+    multiplier: AtomicU64,
+    length: AtomicU64,
+    monotonic_sec: AtomicU64,
+    realtime_sec: AtomicU64,
+    monotonic_nsec: AtomicU32,
+    realtime_nsec: AtomicU32,
+    monotonic_ns: AtomicU64,
+    // The second line.
+    monotonic_frac: AtomicU64,
+    realtime_frac: AtomicU64,
+    scale: AtomicU64,
+    floor: AtomicU64,
+    coarse_monotonic_ns: AtomicU64,
+    coarse_realtime_sec: AtomicU64,
+    coarse_realtime_nsec: AtomicU32,
+    tai: AtomicU32,
+    leap: AtomicU32,
+    reserved: AtomicU32,
+}
+
+impl Words {
+    /// All zero.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            start: AtomicU64::new(0),
+            multiplier: AtomicU64::new(0),
+            length: AtomicU64::new(0),
+            monotonic_sec: AtomicU64::new(0),
+            realtime_sec: AtomicU64::new(0),
+            monotonic_nsec: AtomicU32::new(0),
+            realtime_nsec: AtomicU32::new(0),
+            monotonic_ns: AtomicU64::new(0),
+            monotonic_frac: AtomicU64::new(0),
+            realtime_frac: AtomicU64::new(0),
+            scale: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            coarse_monotonic_ns: AtomicU64::new(0),
+            coarse_realtime_sec: AtomicU64::new(0),
+            coarse_realtime_nsec: AtomicU32::new(0),
+            tai: AtomicU32::new(0),
+            leap: AtomicU32::new(0),
+            reserved: AtomicU32::new(0),
+        }
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for Words {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Payload for Words {
+    type Segment = Timehands;
+
+    fn store(&self, hands: &Timehands, after: &mut impl FnMut() -> bool) -> bool {
+        let monotonic = Timespec::from(hands.monotonic);
+        let realtime = Timespec::from(hands.realtime);
+        let mut wide = |word: &AtomicU64, value: u64| {
+            word.store(value, Ordering::Relaxed);
+            after()
+        };
+        let stored = wide(&self.start, hands.start)
+            && wide(&self.multiplier, hands.multiplier)
+            && wide(&self.length, hands.length)
+            && wide(&self.monotonic_sec, monotonic.sec as u64)
+            && wide(&self.realtime_sec, realtime.sec as u64)
+            && wide(&self.monotonic_ns, hands.monotonic.to_ns() as u64)
+            && wide(&self.monotonic_frac, hands.monotonic.frac)
+            && wide(&self.realtime_frac, hands.realtime.frac)
+            && wide(&self.scale, hands.scale)
+            && wide(&self.floor, hands.floor)
+            && wide(&self.coarse_monotonic_ns, hands.coarse_monotonic_ns)
+            && wide(&self.coarse_realtime_sec, hands.coarse_realtime.sec as u64);
+        let mut narrow = |word: &AtomicU32, value: u32| {
+            word.store(value, Ordering::Relaxed);
+            after()
+        };
+        stored
+            && narrow(&self.monotonic_nsec, monotonic.nsec)
+            && narrow(&self.realtime_nsec, realtime.nsec)
+            && narrow(&self.coarse_realtime_nsec, hands.coarse_realtime.nsec)
+            && narrow(&self.tai, hands.tai.cast_unsigned())
+            && narrow(&self.leap, hands.leap)
+    }
+
+    fn load(&self) -> Timehands {
+        let wide = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let narrow = |word: &AtomicU32| word.load(Ordering::Relaxed);
+        Timehands {
+            start: wide(&self.start),
+            length: wide(&self.length),
+            multiplier: wide(&self.multiplier),
+            monotonic: Bintime {
+                sec: wide(&self.monotonic_sec) as i64,
+                frac: wide(&self.monotonic_frac),
+            },
+            realtime: Bintime {
+                sec: wide(&self.realtime_sec) as i64,
+                frac: wide(&self.realtime_frac),
+            },
+            scale: wide(&self.scale),
+            floor: wide(&self.floor),
+            coarse_monotonic_ns: wide(&self.coarse_monotonic_ns),
+            coarse_realtime: Timespec {
+                sec: wide(&self.coarse_realtime_sec) as i64,
+                nsec: narrow(&self.coarse_realtime_nsec),
+            },
+            tai: narrow(&self.tai).cast_signed(),
+            leap: narrow(&self.leap),
+        }
+    }
+}
+
+impl Floor for Words {
+    fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Relaxed)
+    }
+}
+
+/// What every view loads: where the segment lies, and how steep it is.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    start: u64,
+    length: u64,
+    multiplier: u64,
+}
+
+impl Line {
+    #[inline(always)]
+    fn load(words: &Words) -> Self {
+        Self {
+            start: words.start.load(Ordering::Relaxed),
+            length: words.length.load(Ordering::Relaxed),
+            multiplier: words.multiplier.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
+    fn fast_ns(&self, delta: u64) -> u64 {
+        self.multiplier(0).ns_within_segment(delta)
+    }
+
+    fn ns(&self, delta: u64, shift: u8) -> u64 {
+        self.multiplier(shift).ns(delta)
+    }
+
+    #[inline(always)]
+    fn multiplier(&self, shift: u8) -> Multiplier {
+        Multiplier {
+            mult: self.multiplier,
+            shift,
+        }
+    }
+}
+
+/// View of a clock as seconds and nanoseconds; `REALTIME` tells which.
+#[derive(Clone, Copy, Debug)]
+pub struct TimespecView<const REALTIME: bool> {
+    line: Line,
+    sec: u64,
+    nsec: u32,
+}
+
+/// CLOCK_MONOTONIC.
+pub type MonotonicView = TimespecView<false>;
+/// CLOCK_REALTIME.
+pub type RealtimeView = TimespecView<true>;
+
+impl<const REALTIME: bool> View<Words> for TimespecView<REALTIME> {
+    type Time = Timespec;
+
+    #[inline(always)]
+    fn load(words: &Words) -> Self {
+        let (sec, nsec) = if REALTIME {
+            (&words.realtime_sec, &words.realtime_nsec)
+        } else {
+            (&words.monotonic_sec, &words.monotonic_nsec)
+        };
+        Self {
+            line: Line::load(words),
+            sec: sec.load(Ordering::Relaxed),
+            nsec: nsec.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
+    fn start(&self) -> u64 {
+        self.line.start
+    }
+
+    #[inline(always)]
+    fn length(&self) -> u64 {
+        self.line.length
+    }
+
+    #[inline(always)]
+    fn fast(&self, delta: u64) -> Timespec {
+        let ns = self.line.fast_ns(delta);
+        carried(self.sec, self.nsec, ns)
+    }
+
+    fn general(&self, delta: u64, shift: u8, tail_ns: u64) -> Timespec {
+        let ns = self.line.ns(delta, shift).saturating_add(tail_ns);
+        carried(self.sec, self.nsec, ns)
+    }
+
+    fn coarse(words: &Words) -> Timespec {
+        if REALTIME {
+            Timespec {
+                sec: words.coarse_realtime_sec.load(Ordering::Relaxed) as i64,
+                nsec: words.coarse_realtime_nsec.load(Ordering::Relaxed),
+            }
+        } else {
+            carried(0, 0, words.coarse_monotonic_ns.load(Ordering::Relaxed))
+        }
+    }
+}
+
+/// View of CLOCK_MONOTONIC as nanoseconds, the cheapest read there is.
+#[derive(Clone, Copy, Debug)]
+pub struct NanosecondsView {
+    line: Line,
+    base: u64,
+}
+
+impl View<Words> for NanosecondsView {
+    type Time = u64;
+
+    #[inline(always)]
+    fn load(words: &Words) -> Self {
+        Self {
+            line: Line::load(words),
+            base: words.monotonic_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
+    fn start(&self) -> u64 {
+        self.line.start
+    }
+
+    #[inline(always)]
+    fn length(&self) -> u64 {
+        self.line.length
+    }
+
+    #[inline(always)]
+    fn fast(&self, delta: u64) -> u64 {
+        self.base.wrapping_add(self.line.fast_ns(delta))
+    }
+
+    fn general(&self, delta: u64, shift: u8, tail_ns: u64) -> u64 {
+        self.base
+            .saturating_add(self.line.ns(delta, shift))
+            .saturating_add(tail_ns)
+    }
+
+    fn coarse(words: &Words) -> u64 {
+        words.coarse_monotonic_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// View of a clock as bintime, for arithmetic inside the kernel: never below
+/// the nanosecond views, and less than 2 ns above them.
+#[derive(Clone, Copy, Debug)]
+pub struct BintimeView<const REALTIME: bool> {
+    line: Line,
+    base: Bintime,
+    scale: u64,
+}
+
+impl<const REALTIME: bool> View<Words> for BintimeView<REALTIME> {
+    type Time = Bintime;
+
+    fn load(words: &Words) -> Self {
+        let (sec, frac) = if REALTIME {
+            (&words.realtime_sec, &words.realtime_frac)
+        } else {
+            (&words.monotonic_sec, &words.monotonic_frac)
+        };
+        Self {
+            line: Line::load(words),
+            base: Bintime {
+                sec: sec.load(Ordering::Relaxed) as i64,
+                frac: frac.load(Ordering::Relaxed),
+            },
+            scale: words.scale.load(Ordering::Relaxed),
+        }
+    }
+
+    fn start(&self) -> u64 {
+        self.line.start
+    }
+
+    fn length(&self) -> u64 {
+        self.line.length
+    }
+
+    fn fast(&self, delta: u64) -> Bintime {
+        self.general(delta, 0, 0)
+    }
+
+    fn general(&self, delta: u64, _shift: u8, tail_ns: u64) -> Bintime {
+        self.base
+            .wrapping_add(Scale::from_units(self.scale).bintime(delta))
+            .wrapping_add(Bintime::from_ns(tail_ns))
+    }
+
+    fn coarse(words: &Words) -> Bintime {
+        <TimespecView<REALTIME> as View<Words>>::coarse(words).into()
+    }
+}
+
+/// The page itself.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct TimehandsPage {
+    magic: u64,
+    version: u32,
+    slots: u32,
+    slot_size: u32,
+    ring: Ring<Words, SLOTS>,
+}
+
+#[cfg(not(loom))]
+impl TimehandsPage {
+    /// A page without a time; a [`Clock`](crate::clock::Clock) gives it one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            magic: MAGIC,
+            version: VERSION,
+            slots: SLOTS as u32,
+            slot_size: size_of::<Slot<Words>>() as u32,
+            ring: Ring::new([const { Slot::new(Words::new()) }; SLOTS]),
+        }
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for TimehandsPage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TimehandsPage {
+    /// The ring, which the readers take.
+    #[inline(always)]
+    #[must_use]
+    pub fn ring(&self) -> &Ring<Words, SLOTS> {
+        &self.ring
+    }
+
+    /// CLOCK_MONOTONIC, or nothing if the counter cannot be read from here.
+    #[inline(always)]
+    pub fn monotonic(&self, counters: &impl reader::Counters) -> Option<Timespec> {
+        reader::read::<MonotonicView, _, _, SLOTS>(&self.ring, counters)
+    }
+
+    /// CLOCK_REALTIME, or nothing if the counter cannot be read from here.
+    #[inline(always)]
+    pub fn realtime(&self, counters: &impl reader::Counters) -> Option<Timespec> {
+        reader::read::<RealtimeView, _, _, SLOTS>(&self.ring, counters)
+    }
+
+    /// CLOCK_MONOTONIC in nanoseconds, or nothing if the counter cannot be read
+    /// from here.
+    #[inline(always)]
+    pub fn monotonic_ns(&self, counters: &impl reader::Counters) -> Option<u64> {
+        reader::read::<NanosecondsView, _, _, SLOTS>(&self.ring, counters)
+    }
+
+    /// Uptime for arithmetic inside the kernel.
+    pub fn binuptime(&self, counters: &impl reader::Counters) -> Option<Bintime> {
+        reader::read::<BintimeView<false>, _, _, SLOTS>(&self.ring, counters)
+    }
+
+    /// Time of day for arithmetic inside the kernel.
+    pub fn bintime(&self, counters: &impl reader::Counters) -> Option<Bintime> {
+        reader::read::<BintimeView<true>, _, _, SLOTS>(&self.ring, counters)
+    }
+
+    /// CLOCK_MONOTONIC at the latest windup.
+    #[inline(always)]
+    #[must_use]
+    pub fn monotonic_coarse(&self) -> Timespec {
+        reader::read_coarse::<MonotonicView, _, SLOTS>(&self.ring)
+    }
+
+    /// CLOCK_REALTIME at the latest windup.
+    #[inline(always)]
+    #[must_use]
+    pub fn realtime_coarse(&self) -> Timespec {
+        reader::read_coarse::<RealtimeView, _, SLOTS>(&self.ring)
+    }
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    use core::mem::offset_of;
+    // A slot: generation at 0, kind at 4, then the words.
+    assert!(size_of::<Slot<Words>>() == 128);
+    assert!(size_of::<Words>() == 120);
+    assert!(offset_of!(Words, start) + 8 == 8);
+    assert!(offset_of!(Words, multiplier) + 8 == 16);
+    assert!(offset_of!(Words, length) + 8 == 24);
+    assert!(offset_of!(Words, monotonic_sec) + 8 == 32);
+    assert!(offset_of!(Words, realtime_sec) + 8 == 40);
+    assert!(offset_of!(Words, monotonic_nsec) + 8 == 48);
+    assert!(offset_of!(Words, realtime_nsec) + 8 == 52);
+    assert!(offset_of!(Words, monotonic_ns) + 8 == 56);
+    assert!(offset_of!(Words, monotonic_frac) + 8 == 64);
+    assert!(offset_of!(Words, realtime_frac) + 8 == 72);
+    assert!(offset_of!(Words, scale) + 8 == 80);
+    assert!(offset_of!(Words, floor) + 8 == 88);
+    assert!(offset_of!(Words, coarse_monotonic_ns) + 8 == 96);
+    assert!(offset_of!(Words, coarse_realtime_sec) + 8 == 104);
+    assert!(offset_of!(Words, coarse_realtime_nsec) + 8 == 112);
+    assert!(offset_of!(Words, tai) + 8 == 116);
+    assert!(offset_of!(Words, leap) + 8 == 120);
+    assert!(offset_of!(Words, reserved) + 8 == 124);
+    assert!(offset_of!(TimehandsPage, ring) == 0x80);
+    assert!(size_of::<Ring<Words, SLOTS>>() == 128 + SLOTS * 128);
+    assert!(size_of::<TimehandsPage>() == PAGE_SIZE);
+};
