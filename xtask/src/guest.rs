@@ -1,0 +1,391 @@
+//! One boot: run commands, collect their output, judge the end.
+//!
+//! **Two signs, both required.** The guest announces its end on COM1 with one
+//! line, `timehands: exit status N`, and then ends QEMU with a status of its
+//! own. A guest that died early, was reset, or whose QEMU failed shows at most
+//! one of the two, or two that disagree, and counts as broken. Silence does
+//! too: every run has a deadline.
+//!
+//! Commands travel in the RAM disk and their output comes back on COM2, which
+//! carries nothing else. Nothing is typed at the guest: what a serial port
+//! receives, and when, would differ from run to run.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::build::Built;
+use crate::opt::Machine;
+use crate::qemu::{self, Console};
+use crate::{archive, build, leash, setup};
+
+/// How long a guest that has announced a panic may take to end QEMU.
+const PANIC_GRACE: Duration = Duration::from_secs(2);
+
+/// How much of a broken guest's log is worth showing.
+const TAIL_LINES: usize = 40;
+
+/// How a guest ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All commands succeeded.
+    Success,
+    /// At least one command failed.
+    CommandFailed,
+    /// The kernel panicked; its message.
+    Panic(String),
+    /// It was still running at the deadline, which was this long.
+    Hung(Duration),
+    /// It ended without the two signs of an orderly end; what was seen.
+    Broken(String),
+}
+
+impl End {
+    /// Judges a run by QEMU's status (`None`: we ended it) and the log.
+    fn judge(status: Option<ExitStatus>, log: &str, limit: Duration) -> Self {
+        if let Some(message) = panic_line(log) {
+            return Self::Panic(message.to_owned());
+        }
+        let Some(status) = status else {
+            return Self::Hung(limit);
+        };
+        // isa-debug-exit makes 2 * byte + 1 of the byte written: 0x10 success,
+        // 0x11 a command failed, 0x12 panic.
+        match (status.code(), sentinel(log)) {
+            (Some(33), Some(0)) => Self::Success,
+            (Some(35), Some(1)) => Self::CommandFailed,
+            (_, None) => Self::Broken(format!("no exit line in the log, and QEMU's {status}")),
+            (_, Some(said)) => Self::Broken(format!("it said {said}, but QEMU's {status}")),
+        }
+    }
+
+    /// `exec`'s exit status for this end.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::CommandFailed => 1,
+            Self::Panic(_) | Self::Hung(_) | Self::Broken(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Success => write!(f, "all commands succeeded"),
+            Self::CommandFailed => write!(f, "a command failed"),
+            Self::Panic(message) => write!(f, "the guest panicked: {message}"),
+            Self::Hung(limit) => write!(f, "the guest was not done after {} s", limit.as_secs()),
+            Self::Broken(seen) => write!(f, "the guest did not end properly: {seen}"),
+        }
+    }
+}
+
+/// The status that the last exit line in a log announces.
+fn sentinel(log: &str) -> Option<u8> {
+    let lines = log.lines().rev();
+    let said = lines.filter_map(|line| line.trim_end().strip_prefix("timehands: exit status "));
+    said.filter_map(|status| status.parse().ok()).next()
+}
+
+/// The message of the first panic in a log.
+fn panic_line(log: &str) -> Option<&str> {
+    log.lines()
+        .find_map(|line| line.trim_end().strip_prefix("panic: "))
+}
+
+/// What a run left behind.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// What the commands printed, exactly.
+    pub output: Vec<u8>,
+    /// What the kernel and QEMU printed.
+    pub log: String,
+}
+
+impl Outcome {
+    /// The end of the log.
+    pub fn tail(&self) -> String {
+        let lines: Vec<&str> = self.log.lines().collect();
+        let start = lines.len().saturating_sub(TAIL_LINES);
+        lines.get(start..).unwrap_or_default().join("\n")
+    }
+}
+
+/// Where to show what a run prints, while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// Output on stdout, log on stderr.
+    Live,
+    /// Nowhere: the caller judges the [`Outcome`].
+    Nothing,
+}
+
+/// Builds everything, boots `machine`, and runs `commands` in its shell.
+///
+/// # Errors
+/// Something needed is missing, a build fails, or QEMU cannot be started. How
+/// the guest itself fared is in the outcome.
+pub fn exec(
+    machine: &Machine,
+    commands: &[String],
+    limit: Duration,
+    show: Show,
+) -> Result<Outcome> {
+    setup::qemu()?;
+    boot(
+        &build::all(&machine.toolchain)?,
+        machine,
+        commands,
+        limit,
+        show,
+    )
+}
+
+/// Boots what has been built, and runs `commands` in the guest's shell.
+///
+/// # Errors
+/// As [`exec`].
+pub fn boot(
+    built: &Built,
+    machine: &Machine,
+    commands: &[String],
+    limit: Duration,
+    show: Show,
+) -> Result<Outcome> {
+    let dir = scratch()?;
+    let archive = dir.path().join("archive.tar");
+    archive::write(File::create(&archive)?, built, machine, Some(commands))?;
+    let (com1, com2) = (dir.path().join("com1"), dir.path().join("com2"));
+    let console = Console::Files {
+        com1: &com1,
+        com2: &com2,
+    };
+    let words = qemu::command_line(machine, &built.boot, &archive, console)?;
+    if show == Show::Live {
+        eprintln!("{}", qemu::shown(&words));
+    }
+    watch(&words, dir.path(), limit, show)
+}
+
+/// Builds everything, boots `machine`, and connects its shell to this terminal.
+///
+/// # Errors
+/// As [`exec`].
+pub fn interact(machine: &Machine) -> Result<ExitStatus> {
+    setup::qemu()?;
+    let built = build::all(&machine.toolchain)?;
+    let dir = scratch()?;
+    let archive = dir.path().join("archive.tar");
+    archive::write(File::create(&archive)?, &built, machine, None)?;
+    let words = qemu::command_line(machine, &built.boot, &archive, Console::Terminal)?;
+    eprintln!("{}", qemu::shown(&words));
+    let (program, arguments) = words.split_first().context("an empty command line")?;
+    let status = leash::command(program).args(arguments).status();
+    status.with_context(|| format!("cannot run {program}"))
+}
+
+/// A folder for one run's files, removed at its end.
+fn scratch() -> Result<tempfile::TempDir> {
+    let parent = crate::target_dir().join("runs");
+    std::fs::create_dir_all(&parent)?;
+    Ok(tempfile::tempdir_in(parent)?)
+}
+
+/// Runs QEMU, whose serial ports are the files `com1` and `com2` in `dir`,
+/// until it ends or `limit` passes.
+fn watch(words: &[String], dir: &Path, limit: Duration, show: Show) -> Result<Outcome> {
+    let (program, arguments) = words.split_first().context("an empty command line")?;
+    let complaints = dir.join("stderr");
+    let mut command = leash::command(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command.stderr(File::create(&complaints)?);
+    for port in ["com1", "com2"] {
+        // QEMU makes them anew; until then there must be something to read.
+        File::create(dir.join(port))?;
+    }
+    let live = show == Show::Live;
+    let mut emulator = Tail::new(&complaints)?;
+    let mut log = Tail::new(&dir.join("com1"))?;
+    let mut output = Tail::new(&dir.join("com2"))?;
+    let deadline = Instant::now() + limit;
+    let mut panicked: Option<Instant> = None;
+    let mut child =
+        leash::Child::spawn(&mut command).with_context(|| format!("cannot run {program}"))?;
+    let status = child.wait(deadline, || {
+        emulator.follow(live.then(io::stderr))?;
+        output.follow(live.then(io::stdout))?;
+        if log.follow(live.then(io::stderr))? && panicked.is_none() {
+            panicked = panic_line(&log.text()).map(|_| Instant::now());
+        }
+        Ok(panicked.is_none_or(|since| since.elapsed() < PANIC_GRACE))
+    })?;
+    let text = format!("{}{}", emulator.text(), log.text());
+    Ok(Outcome {
+        end: End::judge(status, &log.text(), limit),
+        output: output.bytes,
+        log: text,
+    })
+}
+
+/// A growing file, read as it grows.
+struct Tail {
+    file: File,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    fn new(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: File::open(path)?,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Reads what is new and copies it to `sink`; whether there was any.
+    fn follow(&mut self, sink: Option<impl Write>) -> io::Result<bool> {
+        let before = self.bytes.len();
+        self.file.read_to_end(&mut self.bytes)?;
+        let new = self.bytes.get(before..).unwrap_or_default();
+        if let (Some(mut sink), false) = (sink, new.is_empty()) {
+            sink.write_all(new)?;
+            sink.flush()?;
+        }
+        Ok(!new.is_empty())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn judge(code: i32, log: &str) -> End {
+        End::judge(Some(ExitStatus::from_raw(code << 8)), log, LIMIT)
+    }
+
+    /// Runs a shell script in QEMU's place.
+    fn pretend(script: &str, limit: Duration) -> Result<Outcome> {
+        let dir = tempfile::tempdir()?;
+        let script = format!("cd {}\n{script}", dir.path().display());
+        watch(
+            &["sh".to_owned(), "-c".to_owned(), script],
+            dir.path(),
+            limit,
+            Show::Nothing,
+        )
+    }
+
+    #[test]
+    fn success_needs_the_line_and_the_status() {
+        assert_eq!(
+            judge(33, "x\r\ntimehands: exit status 0\r\n"),
+            End::Success,
+            "both"
+        );
+        for (code, log) in [
+            (33, ""),
+            (0, "timehands: exit status 0\n"),
+            (33, "timehands: exit status 1\n"),
+            (35, "timehands: exit status 0\n"),
+            (1, ""),
+        ] {
+            let end = judge(code, log);
+            assert!(
+                matches!(end, End::Broken(_)),
+                "status {code}, log {log:?}: {end:?}"
+            );
+            assert_eq!(end.exit_status(), 3, "status {code}, log {log:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_command_is_told_from_a_broken_guest() {
+        let end = judge(35, "timehands: exit status 1\n");
+        assert_eq!(end, End::CommandFailed, "line and status agree");
+        assert_eq!(end.exit_status(), 1, "exec's status");
+    }
+
+    #[test]
+    fn a_panic_wins_over_everything_else() {
+        let end = judge(33, "panic: no HPET\ntimehands: exit status 0\n");
+        assert_eq!(
+            end,
+            End::Panic("no HPET".to_owned()),
+            "an orderly end after a panic"
+        );
+        let end = End::judge(None, "panic: x\n", LIMIT);
+        assert_eq!(end, End::Panic("x".to_owned()), "a panic that then hung");
+    }
+
+    #[test]
+    fn output_and_log_come_back_apart_and_unchanged() -> Result<()> {
+        let run = pretend(
+            "printf 'a\\r\\n\\0b' > com2; echo booting > com1
+             echo 'timehands: exit status 0' >> com1; exit 33",
+            LIMIT,
+        )?;
+        assert_eq!(run.end, End::Success, "the end");
+        assert_eq!(run.output, b"a\r\n\0b", "the output");
+        assert_eq!(run.log, "booting\ntimehands: exit status 0\n", "the log");
+        Ok(())
+    }
+
+    #[test]
+    fn a_guest_that_hangs_is_ended_at_its_deadline() -> Result<()> {
+        let limit = Duration::from_millis(200);
+        let run = pretend("echo still here > com1; exec sleep 600", limit)?;
+        assert_eq!(run.end, End::Hung(limit), "the end");
+        assert_eq!(run.tail(), "still here", "what it had said");
+        Ok(())
+    }
+
+    #[test]
+    fn a_panic_does_not_wait_for_the_deadline() -> Result<()> {
+        let run = pretend(
+            "echo 'panic: at last' > com1; exec sleep 600",
+            Duration::from_secs(600),
+        )?;
+        assert_eq!(run.end, End::Panic("at last".to_owned()), "the end");
+        Ok(())
+    }
+
+    #[test]
+    fn what_qemu_complains_about_is_in_the_log() -> Result<()> {
+        let run = pretend("echo 'no such machine' >&2; exit 1", LIMIT)?;
+        assert!(run.log.contains("no such machine"), "{:?}", run.log);
+        assert!(matches!(run.end, End::Broken(_)), "{:?}", run.end);
+        Ok(())
+    }
+
+    #[test]
+    fn an_emulator_that_is_missing_is_an_error() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let run = watch(
+            &["no-such-emulator".to_owned()],
+            dir.path(),
+            LIMIT,
+            Show::Nothing,
+        );
+        // Through setpriv(1) it starts, and fails at once.
+        let failed = run.map_or(true, |run| matches!(run.end, End::Broken(_)));
+        assert!(failed, "nothing ran, and it looked fine");
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! Every action a person takes on this repository.
+//!
+//! The binary is the command line (`cargo xtask VERB`); this library is what
+//! the verbs are made of, so that the tests in `tests/` boot the same machine
+//! the same way.
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`opt`] | the command line |
+//! | [`cargo`] | one cargo invocation, described and run |
+//! | [`build`] | the loader, the kernel, the vDSO object and the programs |
+//! | [`sysroot`], [`debian`] | the bare-metal target's `core` library |
+//! | [`setup`] | what must be on the machine first |
+//! | [`archive`] | the initial RAM disk |
+//! | [`qemu`] | the machine, as QEMU's command line |
+//! | [`guest`] | one boot: run commands, collect their output, judge the end |
+//! | [`leash`] | child processes that outlive neither a deadline nor us |
+//! | [`test`], [`tally`] | all tests, and the one closing line |
+//! | [`ci`], [`tidy`] | the checks that are not tests |
+#![forbid(unsafe_code)]
+
+pub mod archive;
+pub mod build;
+pub mod cargo;
+pub mod ci;
+pub mod debian;
+pub mod guest;
+pub mod leash;
+pub mod opt;
+pub mod qemu;
+pub mod setup;
+pub mod sysroot;
+pub mod tally;
+pub mod test;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+
+/// The repository's top folder.
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// Where builds and everything fetched for them go: `CARGO_TARGET_DIR`, or
+/// `target` in [`root`].
+pub fn target_dir() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) if !dir.is_empty() => root().join(dir),
+        _ => root().join("target"),
+    }
+}
