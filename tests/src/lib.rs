@@ -1,1 +1,59 @@
-//! Host-driven tests.
+//! What the guest tests share: a booted machine as a value.
+//!
+//! A scenario boots one guest with a fixed list of shell commands, waits for
+//! its orderly end, and looks at what the commands printed. Everything is
+//! built once a test program, whatever the number of scenarios.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use xtask::build::{self, Built};
+use xtask::guest::{self, End, Outcome, Show};
+use xtask::opt::{self, Machine};
+use xtask::setup;
+
+/// Longest an ordinary scenario may take, on a machine that is busy with
+/// other scenarios.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// The machine that the person who runs the tests asked for.
+///
+/// # Errors
+/// The environment describes no machine.
+pub fn machine() -> Result<Machine> {
+    opt::machine_from_env()
+}
+
+/// Boots `machine` and runs `commands`, however it ends.
+///
+/// # Errors
+/// Nothing could be booted.
+pub fn boot(machine: &Machine, commands: &[&str], limit: Duration) -> Result<Outcome> {
+    static BUILT: OnceLock<std::result::Result<Built, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let made = setup::qemu().and_then(|()| build::all(&machine.toolchain));
+        made.map_err(|error| format!("{error:#}"))
+    });
+    let built = built.as_ref().map_err(|error| anyhow!("{error}"))?;
+    let commands: Vec<String> = commands.iter().map(|&command| command.to_owned()).collect();
+    guest::boot(built, machine, &commands, limit, Show::Nothing)
+}
+
+/// Boots `machine`, runs `commands`, and returns what they printed.
+///
+/// # Errors
+/// A command failed, or the guest did: the message has the end of its log.
+pub fn output(machine: &Machine, commands: &[&str]) -> Result<String> {
+    let run = boot(machine, commands, LIMIT)?;
+    let output = String::from_utf8_lossy(&run.output).into_owned();
+    if run.end != End::Success {
+        bail!(
+            "{}\n--- output:\n{output}\n--- log:\n{}",
+            run.end,
+            run.tail()
+        );
+    }
+    Ok(output)
+}
