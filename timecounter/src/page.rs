@@ -15,7 +15,7 @@
 //! ```
 
 use crate::bintime::Bintime;
-use crate::reader::{self, Floor, View, carried};
+use crate::reader::{self, Extent, View, carried};
 use crate::ring::{Payload, Ring, Slot};
 use crate::scale::{Multiplier, Scale};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -187,28 +187,30 @@ impl Payload for Words {
     }
 }
 
-impl Floor for Words {
+impl Extent for Words {
+    #[inline(always)]
+    fn start(&self) -> u64 {
+        self.start.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
     fn floor(&self) -> u64 {
         self.floor.load(Ordering::Relaxed)
     }
 }
 
-/// What every view loads: where the segment lies, and how steep it is.
+/// How steep a segment is.
 #[derive(Clone, Copy, Debug)]
-struct Line {
-    start: u64,
-    length: u64,
-    multiplier: u64,
-}
+struct Slope(u64);
 
-impl Line {
+impl Slope {
     #[inline(always)]
     fn load(words: &Words) -> Self {
-        Self {
-            start: words.start.load(Ordering::Relaxed),
-            length: words.length.load(Ordering::Relaxed),
-            multiplier: words.multiplier.load(Ordering::Relaxed),
-        }
+        Self(words.multiplier.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
@@ -223,7 +225,7 @@ impl Line {
     #[inline(always)]
     fn multiplier(&self, shift: u8) -> Multiplier {
         Multiplier {
-            mult: self.multiplier,
+            mult: self.0,
             shift,
         }
     }
@@ -232,7 +234,7 @@ impl Line {
 /// View of a clock as seconds and nanoseconds; `REALTIME` tells which.
 #[derive(Clone, Copy, Debug)]
 pub struct TimespecView<const REALTIME: bool> {
-    line: Line,
+    slope: Slope,
     sec: u64,
     nsec: u32,
 }
@@ -253,30 +255,20 @@ impl<const REALTIME: bool> View<Words> for TimespecView<REALTIME> {
             (&words.monotonic_sec, &words.monotonic_nsec)
         };
         Self {
-            line: Line::load(words),
+            slope: Slope::load(words),
             sec: sec.load(Ordering::Relaxed),
             nsec: nsec.load(Ordering::Relaxed),
         }
     }
 
     #[inline(always)]
-    fn start(&self) -> u64 {
-        self.line.start
-    }
-
-    #[inline(always)]
-    fn length(&self) -> u64 {
-        self.line.length
-    }
-
-    #[inline(always)]
     fn fast(&self, delta: u64) -> Timespec {
-        let ns = self.line.fast_ns(delta);
+        let ns = self.slope.fast_ns(delta);
         carried(self.sec, self.nsec, ns)
     }
 
     fn general(&self, delta: u64, shift: u8, tail_ns: u64) -> Timespec {
-        let ns = self.line.ns(delta, shift).saturating_add(tail_ns);
+        let ns = self.slope.ns(delta, shift).saturating_add(tail_ns);
         carried(self.sec, self.nsec, ns)
     }
 
@@ -295,7 +287,7 @@ impl<const REALTIME: bool> View<Words> for TimespecView<REALTIME> {
 /// View of CLOCK_MONOTONIC as nanoseconds, the cheapest read there is.
 #[derive(Clone, Copy, Debug)]
 pub struct NanosecondsView {
-    line: Line,
+    slope: Slope,
     base: u64,
 }
 
@@ -305,29 +297,19 @@ impl View<Words> for NanosecondsView {
     #[inline(always)]
     fn load(words: &Words) -> Self {
         Self {
-            line: Line::load(words),
+            slope: Slope::load(words),
             base: words.monotonic_ns.load(Ordering::Relaxed),
         }
     }
 
     #[inline(always)]
-    fn start(&self) -> u64 {
-        self.line.start
-    }
-
-    #[inline(always)]
-    fn length(&self) -> u64 {
-        self.line.length
-    }
-
-    #[inline(always)]
     fn fast(&self, delta: u64) -> u64 {
-        self.base.wrapping_add(self.line.fast_ns(delta))
+        self.base.wrapping_add(self.slope.fast_ns(delta))
     }
 
     fn general(&self, delta: u64, shift: u8, tail_ns: u64) -> u64 {
         self.base
-            .saturating_add(self.line.ns(delta, shift))
+            .saturating_add(self.slope.ns(delta, shift))
             .saturating_add(tail_ns)
     }
 
@@ -340,7 +322,6 @@ impl View<Words> for NanosecondsView {
 /// the nanosecond views, and less than 2 ns above them.
 #[derive(Clone, Copy, Debug)]
 pub struct BintimeView<const REALTIME: bool> {
-    line: Line,
     base: Bintime,
     scale: u64,
 }
@@ -355,21 +336,12 @@ impl<const REALTIME: bool> View<Words> for BintimeView<REALTIME> {
             (&words.monotonic_sec, &words.monotonic_frac)
         };
         Self {
-            line: Line::load(words),
             base: Bintime {
                 sec: sec.load(Ordering::Relaxed) as i64,
                 frac: frac.load(Ordering::Relaxed),
             },
             scale: words.scale.load(Ordering::Relaxed),
         }
-    }
-
-    fn start(&self) -> u64 {
-        self.line.start
-    }
-
-    fn length(&self) -> u64 {
-        self.line.length
     }
 
     fn fast(&self, delta: u64) -> Bintime {

@@ -19,18 +19,48 @@
 //!
 //! The ordinary read has one compare for "inside", one for the kind of counter,
 //! one for the generation, and one for the carry, all predicted. Everything else
-//! is in [`read_cold`], which may read the counter again.
+//! is in [`read_general`], which may read the counter again.
 //!
 //! # Limits
 //!
 //! A count that lies before everything that was announced (a counter that
 //! stepped back) reads as the coarse value until the writer has seen it too.
 
+use core::hint::cold_path;
+
 use crate::generation;
 use crate::kind::Kind;
 use crate::ring::{Payload, Ring};
 use crate::scale::Multiplier;
 use crate::timespec::{NSEC_PER_SEC, Timespec};
+
+/// A count as x86 delivers it, in two registers. The low half alone is enough to
+/// begin the arithmetic with; joining the two takes as long as an addition.
+#[derive(Clone, Copy, Debug)]
+pub struct Halves {
+    /// Bits 0 to 31.
+    pub low: u32,
+    /// Bits 32 to 63.
+    pub high: u32,
+}
+
+impl Halves {
+    /// The count in one piece.
+    #[inline(always)]
+    #[must_use]
+    pub const fn whole(self) -> u64 {
+        (self.high as u64) << 32 | self.low as u64
+    }
+}
+
+impl From<u64> for Halves {
+    fn from(count: u64) -> Self {
+        Self {
+            low: count as u32,
+            high: (count >> 32) as u32,
+        }
+    }
+}
 
 /// How the place the reader runs in reads counters.
 pub trait Counters {
@@ -40,7 +70,11 @@ pub trait Counters {
     /// The TSC, not read before [`order`](Self::order). Where there is none, or
     /// reading it costs more than it saves, any constant: the general path then
     /// reads the right counter.
-    fn tsc(&self) -> u64;
+    ///
+    /// `ahead` is not touched. Its address is to be in a register before the
+    /// counter is read: computing it afterwards would lengthen the chain that
+    /// the read hides by more than the read has left to hide.
+    fn tsc<T>(&self, ahead: &T) -> Halves;
     /// The counter that `kind` names, ordered after all earlier loads, or
     /// nothing if it cannot be read from here.
     fn read(&self, kind: Kind) -> Option<u64>;
@@ -52,10 +86,6 @@ pub trait View<P>: Copy {
     type Time;
     /// Loads the words that this view needs, each relaxed.
     fn load(payload: &P) -> Self;
-    /// Count at which the segment starts, inside the counter's mask.
-    fn start(&self) -> u64;
-    /// Counts up to the segment's end, at most `u32::MAX`.
-    fn length(&self) -> u64;
     /// The time `delta` counts behind the start where the kind's shift is 0.
     fn fast(&self, delta: u64) -> Self::Time;
     /// The time `delta` counts and then `tail_ns` nanoseconds behind the start.
@@ -64,8 +94,13 @@ pub trait View<P>: Copy {
     fn coarse(payload: &P) -> Self::Time;
 }
 
-/// Access to the slope beyond a segment's end.
-pub trait Floor {
+/// Where a segment lies among the counts, and the slope beyond its end. Each is
+/// one relaxed load.
+pub trait Extent {
+    /// Count at which the segment starts, inside the counter's mask.
+    fn start(&self) -> u64;
+    /// Counts up to the segment's end, at most `u32::MAX`.
+    fn length(&self) -> u64;
     /// The multiplier of the floor slope, in the unit of the segment's own.
     fn floor(&self) -> u64;
 }
@@ -76,42 +111,85 @@ pub trait Floor {
 pub fn read<V, P, C, const N: usize>(ring: &Ring<P, N>, counters: &C) -> Option<V::Time>
 where
     V: View<P>,
-    P: Payload + Floor,
+    P: Payload + Extent,
+    C: Counters,
+{
+    match read_ordinary::<V, P, C, N>(ring, counters) {
+        Ok(time) => Some(time),
+        Err(missed) => read_general::<V, P, C, N>(ring, counters, missed),
+    }
+}
+
+/// What an ordinary read had in hand when it gave up: the state it looked for
+/// and a count taken about then.
+#[derive(Clone, Copy, Debug)]
+pub struct Missed {
+    generation: u32,
+    count: u64,
+}
+
+/// The ordinary read alone: a count of the TSC inside the current segment. Of
+/// anything else [`read_general`] makes a time; who calls the two separately can
+/// leave by a tail call and needs no stack frame.
+///
+/// # Errors
+///
+/// [`Missed`], where it is not an ordinary read; the general one always answers.
+#[inline(always)]
+pub fn read_ordinary<V, P, C, const N: usize>(
+    ring: &Ring<P, N>,
+    counters: &C,
+) -> Result<V::Time, Missed>
+where
+    V: View<P>,
+    P: Payload + Extent,
     C: Counters,
 {
     counters.order();
     let generation = ring.current();
     let slot = ring.slot(generation);
-    let count = counters.tsc();
-    let held = ring.holds(slot, generation);
-    let kind = Kind::from_word(slot.kind());
-    let view = V::load(slot.payload());
-    let whole = ring.accept(slot, generation) & held;
-    if whole && kind.is_fast() && count.wrapping_sub(view.start()) < view.length() {
-        // The length fits 32 bits, so inside the segment the difference of the
-        // low halves is the difference; it is ready before the check above is.
-        let delta = (count as u32).wrapping_sub(view.start() as u32);
-        return Some(view.fast(u64::from(delta)));
+    let halves = counters.tsc(slot);
+    let count = halves.whole();
+    let missed = Missed { generation, count };
+    if !ring.holds(slot, generation) || !Kind::from_word(slot.kind()).is_fast() {
+        cold_path();
+        return Err(missed);
     }
-    let first = (whole && kind.is_fast()).then_some((generation, count));
-    read_cold::<V, P, C, N>(ring, counters, first)
+    let start = slot.payload().start();
+    // The length fits 32 bits, so inside the segment the difference of the low
+    // halves is the difference; it is ready before the check below is.
+    let delta = halves.low.wrapping_sub(start as u32);
+    if count.wrapping_sub(start) >= slot.payload().length() {
+        cold_path();
+        return Err(missed);
+    }
+    let view = V::load(slot.payload());
+    if !ring.accept(slot, generation) {
+        cold_path();
+        return Err(missed);
+    }
+    Ok(view.fast(u64::from(delta)))
 }
 
 /// The general read: any counter, before the start, past the end, or while the
-/// writer got in between. `first` is a whole state and a count taken about then.
+/// writer got in between. Nothing is returned if the counter in use cannot be
+/// read from here.
 #[cold]
 #[inline(never)]
-fn read_cold<V, P, C, const N: usize>(
+pub fn read_general<V, P, C, const N: usize>(
     ring: &Ring<P, N>,
     counters: &C,
-    first: Option<(u32, u64)>,
+    missed: Missed,
 ) -> Option<V::Time>
 where
     V: View<P>,
-    P: Payload + Floor,
+    P: Payload + Extent,
     C: Counters,
 {
-    if let Some((generation, count)) = first
+    let Missed { generation, count } = missed;
+    // The count is of the TSC; `locate` sees to it that the slot still holds the
+    // state whose kind this is.
+    if Kind::from_word(ring.slot(generation).kind()).is_fast()
         && let Found::Inside(time) = locate::<V, P, N>(ring, generation, count)
     {
         return Some(time);
@@ -155,7 +233,7 @@ const BACK: usize = 2;
 fn locate<V, P, const N: usize>(ring: &Ring<P, N>, current: u32, count: u64) -> Found<V::Time>
 where
     V: View<P>,
-    P: Payload + Floor,
+    P: Payload + Extent,
 {
     let mut generation = current;
     let mut counter = None;
@@ -163,6 +241,8 @@ where
         let slot = ring.slot(generation);
         let held = ring.holds(slot, generation);
         let kind = Kind::from_word(slot.kind());
+        let start = slot.payload().start();
+        let length = slot.payload().length();
         let view = V::load(slot.payload());
         let floor = Multiplier {
             mult: slot.payload().floor(),
@@ -180,17 +260,17 @@ where
             return Found::Behind;
         }
         let mask = kind.mask();
-        let delta = count.wrapping_sub(view.start()) & mask;
+        let delta = count.wrapping_sub(start) & mask;
         if is_before(delta, mask) {
             generation = generation::previous(generation);
             continue;
         }
-        if delta <= view.length() {
+        if delta <= length {
             return Found::Inside(view.general(delta, kind.shift(), 0));
         }
-        let beyond = delta.wrapping_sub(view.length());
+        let beyond = delta.wrapping_sub(length);
         let tail_ns = floor.ns(beyond);
-        let time = view.general(view.length(), kind.shift(), tail_ns);
+        let time = view.general(length, kind.shift(), tail_ns);
         return if back == 0 {
             Found::Past(time)
         } else {
@@ -235,17 +315,18 @@ const NS_PER_SEC: u64 = NSEC_PER_SEC as u64;
 #[inline(always)]
 pub(crate) fn carried(sec: u64, nsec: u32, ns: u64) -> Timespec {
     let nsec = u64::from(nsec).saturating_add(ns);
-    if nsec < NS_PER_SEC {
-        Timespec {
-            sec: sec as i64,
-            nsec: nsec as u32,
-        }
-    } else {
-        carry(sec, nsec)
+    if nsec >= NS_PER_SEC {
+        cold_path();
+        return carry(sec, nsec);
+    }
+    Timespec {
+        sec: sec as i64,
+        nsec: nsec as u32,
     }
 }
 
 #[cold]
+#[inline(never)]
 fn carry(sec: u64, nsec: u64) -> Timespec {
     Timespec {
         sec: sec.wrapping_add(nsec / NS_PER_SEC) as i64,
