@@ -1,0 +1,177 @@
+//! The `syscall` instruction's entry and way back.
+//!
+//! The instruction leaves the return address in RCX and RFLAGS in R11, loads
+//! CS and SS from `STAR`, clears the flags in `SFMASK`, jumps to `LSTAR`, and
+//! does not touch the stack (SDM volume 2, SYSCALL). So the entry has to find
+//! a stack by itself: GS, exchanged for the purpose, points to a block with
+//! this CPU's. GS is exchanged back at once, so that the rest of the kernel
+//! and every interrupt runs with the program's GS and has nothing to decide.
+//!
+//! The registers are laid out as [`Registers`] and handed to
+//! [`crate::proc::system_call`]. All but RAX, RCX and R11 come back as they
+//! were, as Linux's ABI promises.
+//!
+//! **The way back.** `sysret` to a non-canonical address faults on Intel
+//! processors in ring 0 with the program's stack pointer, which is how several
+//! kernels were broken. User space ends a page before the hole, so RCX cannot
+//! become one by executing; an address that is not in the lower half goes the
+//! way of `iretq`, which faults in ring 3's name.
+
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+
+use x86_64::VirtAddr;
+use x86_64::registers::model_specific::{Efer, EferFlags, KernelGsBase, LStar, SFMask};
+use x86_64::registers::rflags::RFlags;
+
+use super::gdt;
+
+/// A program starts with interrupts on; bit 1 is always set.
+pub const USER_FLAGS: u64 = 0x202;
+
+/// A program's registers at a system call, in the order of the entry's pushes,
+/// the last one first.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Registers {
+    /// Sixth argument.
+    pub r9: u64,
+    /// Fifth argument.
+    pub r8: u64,
+    /// Fourth argument: RCX is taken by the instruction.
+    pub r10: u64,
+    /// Third argument.
+    pub rdx: u64,
+    /// Second argument.
+    pub rsi: u64,
+    /// First argument.
+    pub rdi: u64,
+    /// The call's number, and its result.
+    pub rax: u64,
+    /// What `iretq` would pop.
+    rip: u64,
+    cs: u64,
+    rflags: u64,
+    rsp: u64,
+    ss: u64,
+}
+
+/// What the entry needs before it has a stack.
+#[repr(C)]
+struct EntryBlock {
+    /// Top of the running program's kernel stack.
+    kernel_stack: UnsafeCell<u64>,
+    /// The program's stack pointer for a few instructions.
+    program_stack: UnsafeCell<u64>,
+}
+
+// SAFETY: one CPU, and every access is made with interrupts off.
+unsafe impl Sync for EntryBlock {}
+
+static BLOCK: EntryBlock = EntryBlock {
+    kernel_stack: UnsafeCell::new(0),
+    program_stack: UnsafeCell::new(0),
+};
+
+/// Makes `top` the stack that system calls run on. Interrupts must be off.
+pub(super) fn set_kernel_stack(top: VirtAddr) {
+    // SAFETY: interrupts are off on the only CPU, so nobody else is at it.
+    unsafe { BLOCK.kernel_stack.get().write(top.as_u64()) };
+}
+
+/// Turns the instruction on.
+pub(super) fn init() {
+    // Loaded at the entry: the kernel's CS, and SS eight above. At the way
+    // back: CS sixteen above the second base and SS eight above it, as the
+    // descriptor table has them (SDM volume 2, SYSRET).
+    let bases = u64::from(gdt::KERNEL_CODE) << 32 | u64::from(gdt::USER_CODE_32) << 48;
+    const {
+        assert!(gdt::KERNEL_DATA == gdt::KERNEL_CODE + 8, "SYSCALL's SS");
+        assert!(gdt::USER_DATA == gdt::USER_CODE_32 + 8, "SYSRET's SS");
+        assert!(gdt::USER_CODE == gdt::USER_CODE_32 + 16, "SYSRET's CS");
+    }
+    // SAFETY: the bases name descriptors of the right kind, as just checked.
+    unsafe { x86_64::registers::model_specific::Msr::new(STAR).write(bases) };
+    LStar::write(VirtAddr::from_ptr(entry as *const ()));
+    SFMask::write(
+        RFlags::INTERRUPT_FLAG
+            | RFlags::TRAP_FLAG
+            | RFlags::DIRECTION_FLAG
+            | RFlags::ALIGNMENT_CHECK
+            | RFlags::NESTED_TASK
+            | RFlags::IOPL_LOW
+            | RFlags::IOPL_HIGH,
+    );
+    KernelGsBase::write(VirtAddr::from_ptr(&raw const BLOCK));
+    // SAFETY: the registers that the instruction uses are set.
+    unsafe { Efer::update(|flags| flags.insert(EferFlags::SYSTEM_CALL_EXTENSIONS)) };
+}
+
+/// The model-specific register with the segment bases (SDM volume 4).
+const STAR: u32 = 0xc000_0081;
+
+extern "sysv64" fn dispatch(registers: &mut Registers) {
+    let arguments = [
+        registers.rdi,
+        registers.rsi,
+        registers.rdx,
+        registers.r10,
+        registers.r8,
+        registers.r9,
+    ];
+    registers.rax = crate::proc::system_call(registers.rax, arguments);
+}
+
+/// Where `syscall` goes.
+///
+/// Seven registers and the five words of an interrupt frame are pushed, 96
+/// bytes from a top that is 16-byte aligned, so the call is aligned too.
+///
+/// # Safety
+///
+/// To be reached by the instruction only.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn entry() {
+    naked_asm!(
+        "swapgs",
+        "mov gs:[{program_stack}], rsp",
+        "mov rsp, gs:[{kernel_stack}]",
+        "push {user_data}",
+        "push qword ptr gs:[{program_stack}]",
+        "swapgs",
+        "push r11",
+        "push {user_code}",
+        "push rcx",
+        "push rax",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push r10",
+        "push r8",
+        "push r9",
+        "mov rdi, rsp",
+        "call {dispatch}",
+        "pop r9",
+        "pop r8",
+        "pop r10",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "pop rax",
+        "mov rcx, [rsp]",
+        "mov r11, rcx",
+        "shr r11, 47",
+        "jnz 2f",
+        "mov r11, [rsp + 16]",
+        "mov rsp, [rsp + 24]",
+        "sysretq",
+        "2:",
+        "iretq",
+        program_stack = const offset_of!(EntryBlock, program_stack),
+        kernel_stack = const offset_of!(EntryBlock, kernel_stack),
+        user_data = const gdt::USER_DATA,
+        user_code = const gdt::USER_CODE,
+        dispatch = sym dispatch,
+    )
+}

@@ -1,0 +1,396 @@
+//! Address spaces of programs.
+//!
+//! An [`AddressSpace`] owns its tables and the memory mapped in it; dropping
+//! it gives both back. The upper half is the kernel's, shared by all
+//! ([`super::kernel`]). What a program may do with a page is one of three
+//! [`Protection`]s, so a page that is writable and executable cannot be asked
+//! for. Memory that belongs to somebody else (the timehands page, device
+//! registers) comes in as a [`SharedFrame`], which is never writable.
+
+use core::fmt;
+
+use x86_64::structures::paging::mapper::{MapToError, TranslateResult, UnmapError};
+use x86_64::structures::paging::{
+    Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PhysFrame, Size4KiB, Translate,
+};
+use x86_64::{PhysAddr, VirtAddr};
+
+use super::kernel::{self, TableFrames, table_at};
+use super::{PAGE_SIZE, frames, phys};
+
+/// First address past what programs may use: the last page below the hole in
+/// the address space stays empty, so that no instruction can end at its edge
+/// and return to an address that is not canonical.
+pub const USER_END: u64 = 0x0000_7fff_ffff_f000;
+
+/// Set in an entry whose frame the address space owns. One of the bits the
+/// processor leaves to software.
+const OWNED: PageTableFlags = PageTableFlags::BIT_9;
+
+/// What a program may do with a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Read only.
+    Read,
+    /// Read and write, not execute.
+    ReadWrite,
+    /// Read and execute, not write.
+    ReadExecute,
+}
+
+impl Protection {
+    fn flags(self) -> PageTableFlags {
+        let base = PageTableFlags::PRESENT | PageTableFlags::USER_ACCESSIBLE;
+        match self {
+            Self::Read => base | PageTableFlags::NO_EXECUTE,
+            Self::ReadWrite => base | PageTableFlags::NO_EXECUTE | PageTableFlags::WRITABLE,
+            Self::ReadExecute => base,
+        }
+    }
+
+    fn of(flags: PageTableFlags) -> Self {
+        if flags.contains(PageTableFlags::WRITABLE) {
+            Self::ReadWrite
+        } else if flags.contains(PageTableFlags::NO_EXECUTE) {
+            Self::Read
+        } else {
+            Self::ReadExecute
+        }
+    }
+}
+
+/// Why a page could not be mapped or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapError {
+    /// Not the start of a page below [`USER_END`].
+    BadAddress,
+    /// Something is mapped there already.
+    InUse,
+    /// Nothing is mapped there.
+    NotMapped,
+    /// No frame is free.
+    OutOfMemory,
+    /// Memory that belongs to somebody else cannot be writable.
+    SharedWritable,
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadAddress => "not a page of user memory",
+            Self::InUse => "page already mapped",
+            Self::NotMapped => "page not mapped",
+            Self::OutOfMemory => "out of memory",
+            Self::SharedWritable => "shared page cannot be writable",
+        })
+    }
+}
+
+impl core::error::Error for MapError {}
+
+/// A frame that programs may read but that is not theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedFrame {
+    frame: PhysAddr,
+    uncached: bool,
+}
+
+impl SharedFrame {
+    /// The frame of a kernel object that fills exactly one page and stays for
+    /// ever. `None` when `T` is not page sized and page aligned.
+    pub fn of<T>(object: &'static T) -> Option<Self> {
+        let page_sized = size_of::<T>() as u64 == PAGE_SIZE;
+        let address = VirtAddr::from_ptr(object);
+        if !page_sized || !address.is_aligned(PAGE_SIZE) {
+            return None;
+        }
+        Some(Self {
+            frame: kernel::translate(address)?,
+            uncached: false,
+        })
+    }
+
+    /// A page of device registers. The caller ([`super::mmio`]) has made sure
+    /// that it is not memory.
+    pub(super) fn device(frame: PhysAddr) -> Self {
+        Self {
+            frame,
+            uncached: true,
+        }
+    }
+}
+
+/// What is behind an address of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Translation {
+    /// Physical address.
+    pub phys: PhysAddr,
+    /// What the program may do there.
+    pub protection: Protection,
+    /// Whether the frame belongs to the address space.
+    pub owned: bool,
+}
+
+/// The memory of one program.
+#[derive(Debug)]
+pub struct AddressSpace {
+    root: PhysAddr,
+    /// Frames mapped and owned.
+    owned: usize,
+}
+
+impl AddressSpace {
+    /// An address space with nothing but the kernel's half.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError::OutOfMemory`].
+    pub fn new() -> Result<Self, MapError> {
+        let kernel_root = kernel::root().ok_or(MapError::OutOfMemory)?;
+        let root = frames::allocate_zeroed().ok_or(MapError::OutOfMemory)?;
+        // SAFETY: the new frame is ours alone and all zeros, an empty table.
+        let table = unsafe { table_at(root) };
+        let from: *const PageTable = phys::virt(kernel_root).as_ptr();
+        for index in kernel::FIRST_ENTRY..512 {
+            // SAFETY: the kernel's root holds a table that no reference covers
+            // now. Its upper entries no longer change, so the copy is whole.
+            let entry = unsafe { &(&*from)[index] };
+            table[index].set_addr(entry.addr(), entry.flags());
+        }
+        Ok(Self { root, owned: 0 })
+    }
+
+    fn mapper(&mut self) -> OffsetPageTable<'_> {
+        // SAFETY: the root holds a table of ours, all of physical memory is
+        // mapped at the offset, and the result borrows `self`.
+        unsafe { OffsetPageTable::new(table_at(self.root), phys::offset()) }
+    }
+
+    /// Maps a new zeroed frame, owned by the address space.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError::BadAddress`], [`MapError::InUse`], [`MapError::OutOfMemory`].
+    pub fn map(&mut self, page: u64, protection: Protection) -> Result<(), MapError> {
+        let page = user_page(page)?;
+        let frame = frames::allocate_zeroed().ok_or(MapError::OutOfMemory)?;
+        let mapped = self.map_frame(page, frame, protection.flags() | OWNED);
+        if mapped.is_ok() {
+            self.owned += 1;
+        } else {
+            // SAFETY: the frame was allocated above and not mapped.
+            unsafe { frames::release(frame) };
+        }
+        mapped
+    }
+
+    /// Maps memory that belongs to somebody else.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map), and [`MapError::SharedWritable`].
+    pub fn map_shared(
+        &mut self,
+        page: u64,
+        shared: SharedFrame,
+        protection: Protection,
+    ) -> Result<(), MapError> {
+        if protection == Protection::ReadWrite {
+            return Err(MapError::SharedWritable);
+        }
+        let page = user_page(page)?;
+        let mut flags = protection.flags();
+        if shared.uncached {
+            flags |= PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
+        }
+        self.map_frame(page, shared.frame, flags)
+    }
+
+    fn map_frame(
+        &mut self,
+        page: Page<Size4KiB>,
+        frame: PhysAddr,
+        flags: PageTableFlags,
+    ) -> Result<(), MapError> {
+        let frame = PhysFrame::containing_address(frame);
+        let tables =
+            PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::USER_ACCESSIBLE;
+        let mut mapper = self.mapper();
+        // SAFETY: the page is in the lower half, where only the program
+        // reaches it; the frame is new or shared and then not writable, so no
+        // memory of the kernel changes under it.
+        let mapped =
+            unsafe { mapper.map_to_with_table_flags(page, frame, flags, tables, &mut TableFrames) };
+        match mapped {
+            // A page that was not mapped is in no TLB.
+            Ok(flush) => flush.ignore(),
+            Err(MapToError::FrameAllocationFailed) => return Err(MapError::OutOfMemory),
+            Err(MapToError::ParentEntryHugePage | MapToError::PageAlreadyMapped(_)) => {
+                return Err(MapError::InUse);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a mapping; an owned frame becomes free.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError::BadAddress`], [`MapError::NotMapped`].
+    pub fn unmap(&mut self, page: u64) -> Result<(), MapError> {
+        let page = user_page(page)?;
+        let owned = self
+            .translate(page.start_address().as_u64())
+            .is_some_and(|t| t.owned);
+        let (frame, flush) = self.mapper().unmap(page).map_err(|error| match error {
+            UnmapError::PageNotMapped => MapError::NotMapped,
+            UnmapError::ParentEntryHugePage | UnmapError::InvalidFrameAddress(_) => {
+                MapError::BadAddress
+            }
+        })?;
+        kernel::flush_page(page.start_address());
+        flush.ignore();
+        if owned {
+            self.owned -= 1;
+            // SAFETY: the frame was mapped here alone, and the mapping is
+            // gone from the tables and from the TLB.
+            unsafe { frames::release(frame.start_address()) };
+        }
+        Ok(())
+    }
+
+    /// Changes what the program may do with a page.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError::BadAddress`], [`MapError::NotMapped`],
+    /// [`MapError::SharedWritable`].
+    pub fn protect(&mut self, page: u64, protection: Protection) -> Result<(), MapError> {
+        let page = user_page(page)?;
+        let start = page.start_address();
+        let now = self.flags(start).ok_or(MapError::NotMapped)?;
+        if protection == Protection::ReadWrite && !now.contains(OWNED) {
+            return Err(MapError::SharedWritable);
+        }
+        let keep = OWNED | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
+        // SAFETY: only the program reaches the page, and a shared one does not
+        // become writable.
+        let changed = unsafe {
+            self.mapper()
+                .update_flags(page, protection.flags() | (now & keep))
+        };
+        changed.map_err(|_| MapError::NotMapped)?.ignore();
+        kernel::flush_page(start);
+        Ok(())
+    }
+
+    fn flags(&self, address: VirtAddr) -> Option<PageTableFlags> {
+        self.lookup(address).map(|(_, flags)| flags)
+    }
+
+    fn lookup(&self, address: VirtAddr) -> Option<(PhysAddr, PageTableFlags)> {
+        // SAFETY: the root holds a table of ours. The reference is only read
+        // through, and `&self` keeps `mapper` from being called meanwhile.
+        let mapper = unsafe { OffsetPageTable::new(table_at(self.root), phys::offset()) };
+        match mapper.translate(address) {
+            TranslateResult::Mapped {
+                frame,
+                offset,
+                flags,
+            } => Some((frame.start_address() + offset, flags)),
+            _ => None,
+        }
+    }
+
+    /// What the program has at `address`; `None` where it has nothing, the
+    /// kernel's half included.
+    pub fn translate(&self, address: u64) -> Option<Translation> {
+        if address >= USER_END {
+            return None;
+        }
+        let (phys, flags) = self.lookup(VirtAddr::new_truncate(address))?;
+        flags
+            .contains(PageTableFlags::USER_ACCESSIBLE)
+            .then_some(Translation {
+                phys,
+                protection: Protection::of(flags),
+                owned: flags.contains(OWNED),
+            })
+    }
+
+    /// Number of frames the program owns, without its page tables.
+    pub fn owned_pages(&self) -> usize {
+        self.owned
+    }
+
+    /// Makes this the current address space of this CPU.
+    #[cfg(target_os = "none")]
+    pub fn activate(&self) {
+        load_root(self.root);
+    }
+}
+
+/// Makes the address space without a program current.
+#[cfg(target_os = "none")]
+pub fn activate_kernel() {
+    if let Some(root) = kernel::root() {
+        load_root(root);
+    }
+}
+
+#[cfg(target_os = "none")]
+fn load_root(root: PhysAddr) {
+    use x86_64::registers::control::{Cr3, Cr3Flags};
+    if Cr3::read().0.start_address() != root {
+        // SAFETY: every root has the kernel's half, so code, stack and data in
+        // use stay where they are.
+        unsafe { Cr3::write(PhysFrame::containing_address(root), Cr3Flags::empty()) };
+    }
+}
+
+impl Drop for AddressSpace {
+    fn drop(&mut self) {
+        #[cfg(target_os = "none")]
+        if x86_64::registers::control::Cr3::read().0.start_address() == self.root {
+            activate_kernel();
+        }
+        // SAFETY: no CPU uses the tables any more, and `self` is going, so
+        // nobody else refers to them.
+        unsafe { release_below(self.root, 4) };
+    }
+}
+
+/// Gives back a table of `level` (4 is the top), the tables below it and the
+/// frames owned through them; of the top table only the program's half.
+///
+/// # Safety
+///
+/// The tables must not be in use.
+unsafe fn release_below(table: PhysAddr, level: u8) {
+    let entries = if level == 4 { kernel::FIRST_ENTRY } else { 512 };
+    // SAFETY: by the caller's promise; each table is referred to once.
+    for entry in unsafe { table_at(table) }.iter().take(entries) {
+        let flags = entry.flags();
+        if !flags.contains(PageTableFlags::PRESENT) {
+            continue;
+        }
+        if level > 1 {
+            // SAFETY: the lower half has no large pages, so the entry points
+            // to a table, reachable from here alone.
+            unsafe { release_below(entry.addr(), level - 1) };
+        } else if flags.contains(OWNED) {
+            // SAFETY: the mapping goes with its table.
+            unsafe { frames::release(entry.addr()) };
+        }
+    }
+    // SAFETY: nothing refers to the table any more.
+    unsafe { frames::release(table) };
+}
+
+/// The page at `address`, if a program may have it.
+fn user_page(address: u64) -> Result<Page<Size4KiB>, MapError> {
+    if address >= USER_END || !address.is_multiple_of(PAGE_SIZE) {
+        return Err(MapError::BadAddress);
+    }
+    Ok(Page::containing_address(VirtAddr::new_truncate(address)))
+}

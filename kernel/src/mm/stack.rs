@@ -1,0 +1,98 @@
+//! Kernel stacks, each above a page that is not mapped: an overflow is a page
+//! fault with a message, not somebody else's data.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use alloc::vec::Vec;
+use x86_64::VirtAddr;
+
+use super::{PAGE_SIZE, frames, kernel};
+use crate::sync::IrqMutex;
+
+/// Pages of a stack. The deepest use is the shell's: line editing, a sysctl
+/// handler and formatting, well under half of it.
+const PAGES: u64 = 8;
+/// Addresses a stack takes, guard page included, rounded to a power of two.
+const SLOT: u64 = 16 * PAGE_SIZE;
+/// Addresses for stacks: one entry of the top-level table, 512 GiB.
+const SLOTS: u64 = (1 << 39) / SLOT;
+
+/// Slots given back, used first so that their tables are used again.
+static FREE: IrqMutex<Vec<u64>> = IrqMutex::new(Vec::new());
+/// The first slot never used.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// No memory for a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfStacks;
+
+impl fmt::Display for OutOfStacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no memory for a kernel stack")
+    }
+}
+
+impl core::error::Error for OutOfStacks {}
+
+/// A stack of 32 KiB for one thread of the kernel; dropping it frees it.
+#[derive(Debug)]
+pub struct KernelStack {
+    slot: u64,
+    mapped: u64,
+}
+
+impl KernelStack {
+    /// Maps a new stack.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfStacks`] when memory is short.
+    pub fn new() -> Result<Self, OutOfStacks> {
+        let slot = match FREE.with(Vec::pop) {
+            Some(slot) => slot,
+            None => NEXT
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+                    (next < SLOTS).then_some(next + 1)
+                })
+                .map_err(|_| OutOfStacks)?,
+        };
+        let mut stack = Self { slot, mapped: 0 };
+        while stack.mapped < PAGES {
+            let frame = frames::allocate_zeroed().ok_or(OutOfStacks)?;
+            let page = stack.page(stack.mapped);
+            // SAFETY: the slot is this stack's alone and inside the region of
+            // stacks; the frame is new.
+            let mapped = unsafe { kernel::map(page, frame, false) };
+            if mapped.is_none() {
+                // SAFETY: the frame was allocated above and not mapped.
+                unsafe { frames::release(frame) };
+                return Err(OutOfStacks);
+            }
+            stack.mapped += 1;
+        }
+        Ok(stack)
+    }
+
+    /// The `index`th page from the top; the guard page follows the last.
+    fn page(&self, index: u64) -> VirtAddr {
+        VirtAddr::new_truncate(self.top().as_u64() - (index + 1) * PAGE_SIZE)
+    }
+
+    /// The address just past the stack, 16-byte aligned: a first stack pointer.
+    pub fn top(&self) -> VirtAddr {
+        VirtAddr::new_truncate(kernel::STACKS + (self.slot + 1) * SLOT)
+    }
+}
+
+impl Drop for KernelStack {
+    fn drop(&mut self) {
+        for index in 0..self.mapped {
+            if let Some(frame) = kernel::unmap(self.page(index)) {
+                // SAFETY: the frame was this stack's, and the mapping is gone.
+                unsafe { frames::release(frame) };
+            }
+        }
+        FREE.with(|free| free.push(self.slot));
+    }
+}

@@ -1,0 +1,65 @@
+//! Bring-up, in order.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use bootloader_api::{BootInfo, BootloaderConfig};
+
+use crate::arch::trap::{Exception, TrapFrame};
+use crate::arch::{cpu, gdt, idt, lapic};
+use crate::{acpi, archive, console, klog, mm};
+
+/// What the kernel asks of its loader.
+pub static LOADER: BootloaderConfig = {
+    let mut config = BootloaderConfig::new_default();
+    config.mappings = mm::MAPPINGS;
+    config.kernel_stack_size = 128 * 1024;
+    config
+};
+
+/// The kernel's first function, on the loader's stack, interrupts off.
+pub fn start(boot: &'static mut BootInfo) -> ! {
+    let boot: &'static BootInfo = boot;
+    console::init();
+    klog!("Timehands {}", env!("CARGO_PKG_VERSION"));
+
+    cpu::init().unwrap_or_else(|error| panic!("{error}"));
+    let memory = mm::init(boot).unwrap_or_else(|error| panic!("{error}"));
+    klog!("memory: {} KiB free", memory.free / 1024);
+    if memory.writable_executable > 0 {
+        klog!(
+            "memory: {} writable mappings are no longer executable",
+            memory.writable_executable
+        );
+    }
+
+    gdt::init().unwrap_or_else(|error| panic!("{error}"));
+    idt::init();
+
+    match mm::ramdisk(boot).map(archive::init) {
+        Some(Ok(())) => klog!("ramdisk: {} files", archive::entries().count()),
+        Some(Err(error)) => klog!("ramdisk: {error}"),
+        None => klog!("ramdisk: none"),
+    }
+    acpi::init(boot.rsdp_addr.as_ref().copied());
+    if let Err(error) = lapic::init() {
+        panic!("{error}");
+    }
+    x86_64::instructions::interrupts::enable();
+    loop {
+        cpu::wait_for_interrupt();
+    }
+}
+
+/// Ticks so far.
+static TICKS: AtomicU64 = AtomicU64::new(0);
+
+/// One tick, with interrupts off, on the stack of what it interrupted.
+pub(crate) fn tick(_frame: &mut TrapFrame) {
+    TICKS.fetch_add(1, Ordering::Relaxed);
+    console::poll();
+}
+
+/// A program did something it may not.
+pub(crate) fn user_fault(frame: &mut TrapFrame, exception: &Exception) {
+    panic!("no program runs: {exception}\n{frame}");
+}
