@@ -28,7 +28,7 @@
 //!
 //! The bound is relative to the reference: a reference that is wrong at a
 //! constant rate is found only by asking another
-//! of the same target. Nothing waits without counting: the
+//! ([`crosscheck`](crate::crosscheck)). Nothing waits without counting: the
 //! reads of the reference, the counts of the target and the time spent on a
 //! reference that stands still are all limited.
 

@@ -7,7 +7,7 @@
 //! up to 1 %; the hypervisors' leaf 4000_0010h exists with EAX = 0. Emulators
 //! have been seen to repeat a real machine's leaves over a counter that is 875
 //! times slower. So all of it is evidence to be compared with a measurement
-//! (calibration), never a rate by itself as long as
+//! ([`crosscheck`](crate::crosscheck)), never a rate by itself as long as
 //! anything can be measured.
 //!
 //! Source: Intel SDM volume 2A, CPUID; AMD APM volume 3, appendix E; the

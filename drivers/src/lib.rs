@@ -9,9 +9,9 @@
 //!
 //! The way from nothing to a list of counters:
 //!
-//! 1. the kernel finds the ACPI tables and hands their bytes to the table decoders;
-//! 2. the kernel tries the chips, the dumb ones first, and calibrates
-//!    the TSC against the best of them ([`calibrate`]);
+//! 1. the kernel finds the ACPI tables and hands their bytes to [`tables`];
+//! 2. [`probe::attach`] tries the chips, the dumb ones first, and calibrates
+//!    the TSC against the best of them ([`crosscheck`], [`calibrate`]);
 //! 3. what it found goes to the core's registry; what it did not find, or
 //!    found lying, is one line each that says why.
 //!
@@ -28,15 +28,21 @@ pub mod acpi_timer;
 pub mod bus;
 pub mod calibrate;
 pub mod cpuid;
+pub mod crosscheck;
 pub mod hpet;
 pub mod i8254;
 pub mod i8254_periodic;
 pub mod i8259;
 pub mod lapic;
 mod liveness;
+pub mod madt;
 #[cfg(target_arch = "x86_64")]
 #[allow(
     unsafe_code,
     reason = "the real instructions; every other module is generic over its bus"
 )]
 pub mod native;
+pub mod probe;
+pub mod report;
+pub mod tables;
+pub mod tsc;
