@@ -47,6 +47,9 @@ kern.timecounter.timehands_count: 4
 kern.timecounter.stepwarnings: 0
 kern.timecounter.syscalls: 17
 kern.timecounter.late_publications: 3
+kern.timecounter.backward_samples: 0
+kern.timecounter.missed_wraps: 0
+kern.timecounter.rebased: 0
 kern.timecounter.tc.i8254.quality: 0
 kern.timecounter.tc.i8254.frequency: 1193182
 kern.timecounter.tc.i8254.counter: 4242
@@ -290,8 +293,7 @@ fn a_rate_that_a_clock_cannot_follow_is_refused() {
 
 #[test]
 fn a_chip_that_is_missing_has_no_rate() {
-    let mut machine = FakeMachine::default();
-    machine.system = Fake::default().without(Chip::AcpiTimer);
+    let machine = FakeMachine::on(Fake::default().without(Chip::AcpiTimer));
     for operand in ["machdep.acpi_timer_freq", "machdep.acpi_timer_freq=3579545"] {
         let (outcome, out) = run(&machine, &format!("sysctl {operand}"));
         assert_eq!(

@@ -9,25 +9,39 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 /// Programs `true`, `false`, `crash` and one that is no program, `garbage`.
-#[derive(Debug, Default)]
-pub(crate) struct FakeMachine {
-    pub(crate) system: Fake,
+#[derive(Debug)]
+pub(crate) struct FakeMachine<S = Fake> {
+    pub(crate) system: S,
     background: RefCell<Vec<String>>,
 }
 
-impl FakeMachine {
-    fn end_of(program: &str) -> Result<Ended, StartError> {
-        match program {
-            "true" => Ok(Ended::Exited(0)),
-            "false" => Ok(Ended::Exited(3)),
-            "crash" => Ok(Ended::Killed(String::from("killed: page fault at 0x10"))),
-            "garbage" => Err(StartError::Refused(String::from("not an ELF file"))),
-            _ => Err(StartError::NotFound),
+impl Default for FakeMachine {
+    fn default() -> Self {
+        Self::on(Fake::default())
+    }
+}
+
+impl<S> FakeMachine<S> {
+    pub(crate) fn on(system: S) -> Self {
+        Self {
+            system,
+            background: RefCell::default(),
         }
     }
 }
 
-impl Machine for FakeMachine {
+/// How a program of that name ends, if it starts.
+fn end_of(program: &str) -> Result<Ended, StartError> {
+    match program {
+        "true" => Ok(Ended::Exited(0)),
+        "false" => Ok(Ended::Exited(3)),
+        "crash" => Ok(Ended::Killed(String::from("killed: page fault at 0x10"))),
+        "garbage" => Err(StartError::Refused(String::from("not an ELF file"))),
+        _ => Err(StartError::NotFound),
+    }
+}
+
+impl<S: System> Machine for FakeMachine<S> {
     fn system(&self) -> &dyn System {
         &self.system
     }
@@ -47,18 +61,18 @@ impl Machine for FakeMachine {
     }
 
     fn run(&self, program: &str, _: &[String]) -> Result<Ended, StartError> {
-        Self::end_of(program)
+        end_of(program)
     }
 
     fn start(&self, program: &str, _: &[String]) -> Result<(), StartError> {
-        Self::end_of(program)?;
+        end_of(program)?;
         self.background.borrow_mut().push(String::from(program));
         Ok(())
     }
 
     fn wait(&self) -> Vec<(String, Ended)> {
         let started = self.background.take().into_iter();
-        let ended = started.filter_map(|name| Some((Self::end_of(&name).ok()?, name)));
+        let ended = started.filter_map(|name| Some((end_of(&name).ok()?, name)));
         ended.map(|(end, name)| (name, end)).collect()
     }
 }

@@ -10,6 +10,7 @@
 //! is converted and checked against the type's range before the system hears
 //! of it, so a refused write has changed nothing.
 
+pub mod clock;
 mod node;
 pub mod number;
 pub mod system;

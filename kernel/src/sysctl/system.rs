@@ -30,6 +30,12 @@ pub enum Statistic {
     Syscalls,
     /// Windups that published a segment after its start had passed.
     LatePublications,
+    /// Samples of the active counter below the one before.
+    BackwardSamples,
+    /// Wraps of a narrow counter that went unseen and were added.
+    MissedWraps,
+    /// Times the clock went on without a counter that had stepped back.
+    Rebased,
 }
 
 /// An integer that the kernel fixed while it came up.
@@ -119,8 +125,8 @@ pub trait System {
     /// The rate of a chip in Hz, `None` where the machine has none.
     fn frequency(&self, chip: Chip) -> Option<u64>;
     /// Corrects the rate of a chip, in Hz, without a step in any clock.
-    /// [`Errno::Invalid`] when `hz` is further from the chip's nominal rate
-    /// than a running clock can follow.
+    /// [`Errno::Invalid`] when `hz` is further from the present rate than a
+    /// running clock can follow.
     fn set_frequency(&self, chip: Chip, hz: u64) -> Result<(), Errno>;
     /// A count.
     fn statistic(&self, statistic: Statistic) -> u64;

@@ -157,6 +157,21 @@ pub(super) const KERN: &[Node] = &[
         LatePublications,
         "Windups that came after the segment they announce had begun"
     ),
+    statistic!(
+        "kern.timecounter.backward_samples",
+        BackwardSamples,
+        "Samples of the active counter below the one before"
+    ),
+    statistic!(
+        "kern.timecounter.missed_wraps",
+        MissedWraps,
+        "Wraps of a narrow counter that went unseen and were added"
+    ),
+    statistic!(
+        "kern.timecounter.rebased",
+        Rebased,
+        "Times the clock went on without a counter that had stepped back"
+    ),
 ];
 
 /// The leaves of every `kern.timecounter.tc.NAME`.

@@ -1,0 +1,197 @@
+//! The tree on a real clock.
+
+use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Statistic, System};
+use crate::klog;
+use crate::tunables::Tunables;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, Ordering};
+use timecounter::clock::Clock;
+use timecounter::page::SLOTS;
+use timecounter::registry::Registered;
+use timecounter::select::ChooseError;
+use timecounter::tick::ticks_per_windup;
+
+/// What was found out about the TSC when the machine came up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TscFacts {
+    /// Its rate is independent of the CPU's power state.
+    pub invariant: bool,
+    /// The TSCs of all CPUs were found to be one counter.
+    pub smp: bool,
+}
+
+/// [`System`] on a [`Clock`].
+#[derive(Debug)]
+pub struct ClockSystem {
+    clock: &'static Clock,
+    tsc: TscFacts,
+    smp_tsc_adjust: i32,
+    disable_tsc: bool,
+    disable_tsc_calibration: bool,
+    allowed_deviation: AtomicI32,
+    step_warnings: AtomicI32,
+    fast_gettime: AtomicI32,
+    syscalls: fn() -> u64,
+    relax: fn(),
+}
+
+impl ClockSystem {
+    /// A tree on `clock` that begins with the values of `tunables`.
+    ///
+    /// `syscalls` counts the clock system calls made; `relax` is called while
+    /// a change of counter waits for the next tick.
+    #[must_use]
+    pub fn new(
+        clock: &'static Clock,
+        tunables: &Tunables,
+        tsc: TscFacts,
+        syscalls: fn() -> u64,
+        relax: fn(),
+    ) -> Self {
+        let system = Self {
+            clock,
+            tsc,
+            smp_tsc_adjust: tunables.smp_tsc_adjust,
+            disable_tsc: tunables.disable_tsc,
+            disable_tsc_calibration: tunables.disable_tsc_calibration,
+            allowed_deviation: AtomicI32::new(tunables.allowed_deviation),
+            step_warnings: AtomicI32::new(tunables.step_warnings),
+            fast_gettime: AtomicI32::new(1),
+            syscalls,
+            relax,
+        };
+        system.set_setting(Setting::FastGettime, tunables.fast_gettime);
+        system
+    }
+
+    /// The counter that a chip was registered as.
+    fn counter_of(&self, chip: Chip) -> Option<Registered<'_>> {
+        let names: &[&str] = match chip {
+            Chip::Tsc => &["TSC"],
+            Chip::I8254 => &["i8254"],
+            Chip::AcpiTimer => &["ACPI-fast", "ACPI-safe"],
+        };
+        let registry = self.clock.registry();
+        names.iter().find_map(|name| registry.find(name))
+    }
+
+    fn cell(&self, setting: Setting) -> &AtomicI32 {
+        match setting {
+            Setting::AllowedDeviation => &self.allowed_deviation,
+            Setting::StepWarnings => &self.step_warnings,
+            Setting::FastGettime => &self.fast_gettime,
+        }
+    }
+}
+
+impl System for ClockSystem {
+    fn counters(&self) -> Vec<CounterInfo> {
+        let info = |counter: Registered<'_>| CounterInfo {
+            name: counter.name().to_string(),
+            quality: counter.quality(),
+            frequency: counter.frequency(),
+            mask: counter.mask(),
+            reason: counter.reason().to_string(),
+        };
+        self.clock.registry().iter().rev().map(info).collect()
+    }
+
+    fn sample(&self, counter: &str) -> Option<u64> {
+        let counter = self.clock.registry().find(counter)?;
+        Some(counter.read())
+    }
+
+    fn hardware(&self) -> String {
+        let active = self.clock.active();
+        active.map_or_else(String::new, |counter| counter.name().to_string())
+    }
+
+    fn select(&self, counter: Option<&str>) -> Result<(), Errno> {
+        let relax = &mut || (self.relax)();
+        let chosen = match counter {
+            Some(name) => self.clock.choose(name, relax),
+            None => self.clock.choose_best(relax),
+        };
+        chosen.map_err(|error| {
+            if error == ChooseError::Unknown {
+                return Errno::Invalid;
+            }
+            // The errno cannot carry the figure, so the log does.
+            klog!("timecounter {}: {error}", counter.unwrap_or("auto"));
+            match error {
+                ChooseError::Stuck => Errno::Busy,
+                _ => Errno::Invalid,
+            }
+        })
+    }
+
+    fn frequency(&self, chip: Chip) -> Option<u64> {
+        Some(self.counter_of(chip)?.frequency())
+    }
+
+    fn set_frequency(&self, chip: Chip, hz: u64) -> Result<(), Errno> {
+        let counter = self.counter_of(chip).ok_or(Errno::Unsupported)?;
+        match self.clock.set_frequency(&counter, hz) {
+            true => Ok(()),
+            false => Err(Errno::Invalid),
+        }
+    }
+
+    fn statistic(&self, statistic: Statistic) -> u64 {
+        let counted = self.clock.statistics();
+        match statistic {
+            Statistic::Syscalls => (self.syscalls)(),
+            Statistic::LatePublications => counted.late_publications(),
+            Statistic::BackwardSamples => counted.backward_samples(),
+            Statistic::MissedWraps => counted.missed_wraps(),
+            Statistic::Rebased => counted.rebased(),
+        }
+    }
+
+    fn constant(&self, constant: Constant) -> i32 {
+        match constant {
+            Constant::Hz => clamped(hz(self.clock)),
+            Constant::Tick => clamped(u64::from(ticks_per_windup(hz(self.clock) as u32))),
+            Constant::TimehandsCount => clamped(SLOTS as u64),
+            Constant::InvariantTsc => i32::from(self.tsc.invariant),
+            Constant::SmpTsc => i32::from(self.tsc.smp),
+            Constant::SmpTscAdjust => self.smp_tsc_adjust,
+            // All 64 bits are used.
+            Constant::TscShift => 0,
+            Constant::DisableTsc => i32::from(self.disable_tsc),
+            Constant::DisableTscCalibration => i32::from(self.disable_tsc_calibration),
+        }
+    }
+
+    fn setting(&self, setting: Setting) -> i32 {
+        self.cell(setting).load(Ordering::Relaxed)
+    }
+
+    fn set_setting(&self, setting: Setting, value: i32) {
+        self.cell(setting).store(value, Ordering::Relaxed);
+        if setting == Setting::FastGettime {
+            self.clock.set_user_enabled(value != 0);
+        }
+    }
+
+    fn boottime(&self) -> (i64, u32) {
+        let boottime = self.clock.boottime();
+        (boottime.sec, boottime.nsec() / 1000)
+    }
+}
+
+/// Ticks a second, from the whole nanoseconds between two of them; exact up
+/// to 30 kHz, where one nanosecond begins to be worth half a tick.
+fn hz(clock: &Clock) -> u64 {
+    let tick_ns = clock.tick_ns().max(1);
+    (1_000_000_000 + tick_ns / 2) / tick_ns
+}
+
+fn clamped(value: u64) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod tests;
