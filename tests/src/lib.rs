@@ -5,10 +5,13 @@
 //! built once a test program, whatever the number of scenarios.
 #![forbid(unsafe_code)]
 
+pub mod vectors;
+
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use libtest_mimic::{Failed, Trial};
 use xtask::build::{self, Built};
 use xtask::guest::{self, End, Outcome, Show};
 use xtask::opt::{self, Machine};
@@ -56,4 +59,11 @@ pub fn output(machine: &Machine, commands: &[&str]) -> Result<String> {
         );
     }
     Ok(output)
+}
+
+/// A scenario as a test that reports its error in one paragraph.
+pub fn trial(name: &str, scenario: fn() -> Result<()>) -> Trial {
+    Trial::test(name, move || {
+        scenario().map_err(|error| Failed::from(format!("{error:#}")))
+    })
 }
