@@ -80,7 +80,10 @@ pub fn init() -> Result<(), FatalError> {
         Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION,
         structured.ecx >> 2 & 1 == 1,
     );
-    let mut cr0 = Cr0::read() | Cr0Flags::WRITE_PROTECT | Cr0Flags::MONITOR_COPROCESSOR;
+    let mut cr0 = Cr0::read()
+        | Cr0Flags::WRITE_PROTECT
+        | Cr0Flags::MONITOR_COPROCESSOR
+        | Cr0Flags::NUMERIC_ERROR;
     cr0.remove(Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED);
     // SAFETY: each bit set is of a feature CPUID reports. No code of the
     // kernel relies on writing read-only pages or on reaching user pages.

@@ -7,6 +7,7 @@
 pub mod cpu;
 #[cfg(target_os = "none")]
 pub mod exit;
+#[cfg(any(target_os = "none", test))]
 pub mod gdt;
 #[cfg(target_os = "none")]
 pub mod idt;

@@ -115,3 +115,6 @@ pub fn ramdisk(boot: &'static BootInfo) -> Option<&'static [u8]> {
     // usable memory regions, so it stays and nobody writes it.
     Some(unsafe { core::slice::from_raw_parts(start as *const u8, len) })
 }
+
+#[cfg(test)]
+mod tests;
