@@ -5,6 +5,7 @@
 //! built once a test program, whatever the number of scenarios.
 #![forbid(unsafe_code)]
 
+pub mod lines;
 pub mod vectors;
 
 use std::sync::OnceLock;

@@ -9,8 +9,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
-use timehands_tests::{machine, output};
+use libtest_mimic::Arguments;
+use timehands_tests::{machine, output, trial};
 use xtask::opt::Machine;
 
 /// What reads clocks and counters.
@@ -27,12 +27,6 @@ fn main() -> ExitCode {
         trial("a_different_tick_shows_in_the_bytes", other_bytes),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn trial(name: &str, scenario: fn() -> Result<()>) -> Trial {
-    Trial::test(name, move || {
-        scenario().map_err(|error| Failed::from(format!("{error:?}")))
-    })
 }
 
 fn golden() -> Result<Machine> {

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
-use timehands_tests::{LIMIT, boot, machine, output};
+use libtest_mimic::Arguments;
+use timehands_tests::{LIMIT, boot, machine, output, trial};
 use xtask::guest::End;
 use xtask::opt::Machine;
 
@@ -19,12 +19,6 @@ fn main() -> ExitCode {
         ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn trial(name: &str, scenario: fn() -> Result<()>) -> Trial {
-    Trial::test(name, move || {
-        scenario().map_err(|error| Failed::from(format!("{error:?}")))
-    })
 }
 
 fn help() -> Result<()> {
