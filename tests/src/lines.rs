@@ -12,6 +12,8 @@
 //! No line contains a line end, so one line is one command; and none contains
 //! `shutdown`, which would do as it is told.
 
+// Spelled out because the kernel's own tests, which have no prelude of `std`,
+// compile this file too.
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
