@@ -51,7 +51,7 @@ pub enum Error {
     Memory(memory::Error),
     /// There is no module: the archive with the kernel is missing.
     NoModule,
-    /// The module does not lie in memory that the map reports.
+    /// The module is not in memory that the map reports and the loader leaves free.
     ModuleNotInMemory(Span),
     /// The command line is longer than [`MAX_COMMAND_LINE`].
     LongCommandLine,
@@ -80,10 +80,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::ModuleNotInMemory(span) => {
-                write!(
-                    f,
-                    "the module at {span} is not in memory that the map reports"
-                )
+                write!(f, "the module at {span} is not in free memory")
             }
             Self::LongCommandLine => {
                 write!(f, "the command line has more than {MAX_COMMAND_LINE} bytes")

@@ -98,6 +98,9 @@ mod loader {
             other => return Err(handover::Error::UnknownProtocol(other).into()),
         };
         let loader = machine::image();
+        if handover.archive.overlaps(loader.whole()) {
+            return Err(handover::Error::ModuleNotInMemory(handover.archive).into());
+        }
         handover.memory.add_used(loader.whole())?;
         let bytes = |what, span: memory::Span| {
             physical

@@ -63,7 +63,7 @@ impl Span {
             end: self
                 .end
                 .checked_next_multiple_of(PAGE)
-                .unwrap_or(u64::MAX & !(PAGE - 1)),
+                .unwrap_or(!(PAGE - 1)),
         }
     }
 

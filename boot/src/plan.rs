@@ -119,7 +119,7 @@ impl Plan {
             (true, Mapping::Dynamic) => None,
         };
         if let Some(base) = fixed_base {
-            if base % image.alignment != 0 {
+            if !base.is_multiple_of(image.alignment) {
                 return Err(Error::Unaligned(KERNEL, base));
             }
             let start = image
@@ -218,7 +218,7 @@ impl Space {
         size: u64,
         alignment: u64,
     ) -> Result<(), Error> {
-        if at % alignment != 0 {
+        if !at.is_multiple_of(alignment) {
             return Err(Error::Unaligned(what, at));
         }
         let last = size.checked_sub(1).and_then(|size| at.checked_add(size));

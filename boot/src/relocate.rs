@@ -110,7 +110,7 @@ mod tests {
             ..Kernel::default()
         });
         assert_eq!(refused, Err(Error::Relocation(6)), "R_X86_64_GLOB_DAT");
-        let symbol = abi::R_X86_64_RELATIVE as u64 | 1 << 32;
+        let symbol = u64::from(abi::R_X86_64_RELATIVE) | 1 << 32;
         let refused = load(Kernel {
             relocation: (0x2000, symbol),
             ..Kernel::default()

@@ -130,7 +130,7 @@ impl<'a> AddressSpace<'a> {
     /// Maps physical memory up to `end` behind `offset`, in the largest pages
     /// that are allowed.
     pub(crate) fn map_physical(&mut self, offset: u64, end: u64) -> Result<(), Error> {
-        let giant_end = if cpu::has_1gib_pages() && offset % Size1GiB::SIZE == 0 {
+        let giant_end = if cpu::has_1gib_pages() && offset.is_multiple_of(Size1GiB::SIZE) {
             (end & !(Size1GiB::SIZE - 1)).max(MIXED_END)
         } else {
             MIXED_END
