@@ -59,6 +59,15 @@ pub trait Timecounter: Sync {
     fn flags(&self) -> Flags {
         Flags::NONE
     }
+    /// Writes in a few words why the counter has its quality; by default
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// The formatter's.
+    fn explain(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
     /// The smallest step the counter was seen to move by, in counts; 1 unless
     /// the driver measured otherwise (some TSCs move 26 at a time).
     fn step(&self) -> u64 {

@@ -429,6 +429,15 @@ impl TimehandsPage {
         reader::read::<BintimeView<true>, _, _, SLOTS>(&self.ring, counters)
     }
 
+    /// Time of day less uptime, exactly as the current segment has it.
+    #[must_use]
+    pub fn boottime(&self) -> Bintime {
+        reader::consistent(&self.ring, |words| {
+            let hands = words.load();
+            hands.realtime.wrapping_sub(hands.monotonic)
+        })
+    }
+
     /// CLOCK_MONOTONIC at the latest windup.
     #[inline(always)]
     #[must_use]

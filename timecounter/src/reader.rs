@@ -297,13 +297,19 @@ where
     V: View<P>,
     P: Payload,
 {
+    consistent(ring, V::coarse)
+}
+
+/// What `load` makes of the current segment's words, all of one generation.
+#[inline(always)]
+pub fn consistent<T, P, const N: usize>(ring: &Ring<P, N>, load: impl Fn(&P) -> T) -> T {
     loop {
         let generation = ring.current();
         let slot = ring.slot(generation);
         let held = ring.holds(slot, generation);
-        let time = V::coarse(slot.payload());
+        let value = load(slot.payload());
         if ring.accept(slot, generation) && held {
-            return time;
+            return value;
         }
     }
 }
