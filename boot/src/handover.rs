@@ -9,7 +9,8 @@ use core::fmt;
 
 use heapless::Vec;
 
-use crate::memory::{self, MemoryMap, Span};
+use crate::memory::{self, MemoryMap};
+use crate::span::Span;
 
 /// Longest command line taken; Linux's limit is the same.
 pub const MAX_COMMAND_LINE: usize = 2048;

@@ -37,6 +37,7 @@ pub mod plan;
 pub mod pvh;
 pub mod ramdisk;
 mod relocate;
+pub mod span;
 
 #[cfg(test)]
 mod mutation;

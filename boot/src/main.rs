@@ -25,6 +25,7 @@ mod loader {
     use boot::image::Image;
     use boot::plan::{Plan, Sizes};
     use boot::ramdisk::RamDisk;
+    use boot::span::Span;
     use boot::{PAGE, archive, image, memory, multiboot2, plan, pvh};
     use bootloader_api::BootInfo;
     use bootloader_api::info::{MemoryRegion, TlsTemplate};
@@ -102,7 +103,7 @@ mod loader {
             return Err(handover::Error::ModuleNotInMemory(handover.archive).into());
         }
         handover.memory.add_used(loader.whole())?;
-        let bytes = |what, span: memory::Span| {
+        let bytes = |what, span: Span| {
             physical
                 .bytes(span)
                 .ok_or(handover::Error::OutOfReach(what, span.start))

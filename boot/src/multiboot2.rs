@@ -17,7 +17,8 @@ use heapless::Vec;
 use crate::handover::{
     Error, Handover, MAX_COMMAND_LINE, PhysicalMemory, structure, u32_at, u64_at,
 };
-use crate::memory::{MemoryMap, Span};
+use crate::memory::MemoryMap;
+use crate::span::Span;
 
 /// What the boot loader leaves in EAX; the entry code passes it on to say which
 /// door the CPU came through.

@@ -8,9 +8,9 @@ use std::vec::Vec;
 
 use crate::archive::Archive;
 use crate::image::Image;
-use crate::memory::Span;
 use crate::plan::{Plan, Sizes};
 use crate::samples::{Kernel, Ram, archive, boot_information, start_info};
+use crate::span::Span;
 use crate::{multiboot2, pvh};
 
 const ROUNDS: usize = 100_000;

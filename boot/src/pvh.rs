@@ -22,7 +22,8 @@ use heapless::Vec;
 use crate::handover::{
     Error, Handover, MAX_COMMAND_LINE, PhysicalMemory, structure, u32_at, u64_at,
 };
-use crate::memory::{MAX_FIRMWARE, MemoryMap, Span};
+use crate::memory::{MAX_FIRMWARE, MemoryMap};
+use crate::span::Span;
 
 /// First word of the structure; the entry code passes it on to say which door
 /// the CPU came through.

@@ -8,7 +8,7 @@
 
 use crate::PAGE;
 use crate::archive::{COMMAND_LINE, entry_length, write_entry};
-use crate::memory::Span;
+use crate::span::Span;
 
 /// How the RAM disk is put together; all but `length` in whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use elf::abi;
 
 use crate::handover::u64_at;
 use crate::image::{Error, Image};
-use crate::memory::Span;
+use crate::span::Span;
 
 /// Tag of the packed form, which the `elf` crate has no name for.
 const DT_RELR: i64 = 36;

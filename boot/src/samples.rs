@@ -8,8 +8,9 @@ use elf::abi;
 
 use crate::archive::{entry_length, write_entry};
 use crate::handover::PhysicalMemory;
-use crate::memory::{RESERVED, Span, USABLE};
+use crate::memory::{RESERVED, USABLE};
 use crate::pvh;
+use crate::span::Span;
 
 /// A piece of memory with a boot protocol's structures at its start.
 #[derive(Clone)]

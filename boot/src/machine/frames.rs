@@ -4,7 +4,8 @@ use core::slice;
 
 use boot::PAGE;
 use boot::handover::PhysicalMemory;
-use boot::memory::{Arena, REACH, Span};
+use boot::memory::{Arena, REACH};
+use boot::span::Span;
 use x86_64::PhysAddr;
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 

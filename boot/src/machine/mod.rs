@@ -4,7 +4,7 @@ use core::arch::global_asm;
 use core::fmt;
 use core::panic::PanicInfo;
 
-use boot::memory::Span;
+use boot::span::Span;
 
 use crate::loader;
 
