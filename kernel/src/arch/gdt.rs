@@ -141,6 +141,9 @@ mod tables {
             FS::set_reg(SegmentSelector::NULL);
             GS::set_reg(SegmentSelector::NULL);
             load_tss(kernel_selector(TASK_STATE));
+            // No local descriptors: firmware leaves LDTR with a base of 0, where
+            // a program could put a call gate of its own making.
+            core::arch::asm!("lldt {0:x}", in(reg) 0u16, options(nostack, preserves_flags));
         }
         Ok(())
     }

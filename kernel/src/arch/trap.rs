@@ -243,6 +243,8 @@ fn exception(frame: &mut TrapFrame) {
     if frame.from_user() && frame.vector != vector::MACHINE_CHECK {
         crate::start::user_fault(frame, &exception);
     } else {
-        panic!("{exception}\n{frame}");
+        // The last page fault's address is worth printing in any case: after a
+        // double fault it is below the stack that overflowed.
+        panic!("{exception}\n{frame}\n  cr2 {:016x}", Cr2::read_raw());
     }
 }

@@ -6,9 +6,11 @@
 //! by byte. Every log line is also kept in a ring for `dmesg`.
 //!
 //! **Receiving** is polled by the tick ([`poll`]) into a queue of
-//! [`INPUT_LEN`] bytes; bytes that arrive while it is full are dropped. While
-//! a program is in the foreground Ctrl-C does not reach the queue but raises
-//! a flag that [`take_interrupt`] gives out once.
+//! [`INPUT_LEN`] bytes. While it is full the UART keeps what it has, and the
+//! sender waits or not as the line's flow control has it. While a program is
+//! in the foreground Ctrl-C does not reach the queue but raises a flag that
+//! [`take_interrupt`] gives out once; to see it the UART is always read then,
+//! and bytes beyond a full queue are lost.
 //!
 //! **Sending** waits for the UART, but never for long: a transmitter that
 //! stays busy loses the byte. A UART that is not there is not spoken to.
@@ -37,7 +39,7 @@ use host::Com;
 pub const MESSAGE_LEN: usize = 64 * 1024;
 
 /// Bytes of typed input that can wait for a reader.
-pub const INPUT_LEN: usize = 1024;
+pub const INPUT_LEN: usize = 4096;
 
 /// What a terminal sends for Ctrl-C.
 const CTRL_C: u8 = 0x03;
@@ -109,7 +111,7 @@ impl Console {
         if byte == CTRL_C && FOREGROUND.load(Ordering::Relaxed) {
             INTERRUPT.store(true, Ordering::Relaxed);
         } else {
-            // A full queue drops the byte: see the module's description.
+            // Full only while a program runs: see the module's description.
             let _ = self.input.push_back(byte);
         }
     }
@@ -186,6 +188,9 @@ pub fn poll() {
         // A FIFO's worth: a UART that always claims to have data must not
         // keep the tick for ever.
         for _ in 0..16 {
+            if console.input.is_full() && !FOREGROUND.load(Ordering::Relaxed) {
+                break;
+            }
             match console.com1.as_mut().and_then(Com::receive) {
                 Some(byte) => console.receive(byte),
                 None => break,
