@@ -75,7 +75,10 @@ fn unit() -> Vec<Cargo> {
         .package("boot")
         .package("kernel")
         .args(["--lib"]);
-    vec![host, bare]
+    let shared = Cargo::new("test")
+        .package("timehands-tests")
+        .args(["--lib"]);
+    vec![host, bare, shared]
 }
 
 fn loom() -> Vec<Cargo> {
