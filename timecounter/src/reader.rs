@@ -332,7 +332,7 @@ pub(crate) fn carried(sec: u64, nsec: u32, ns: u64) -> Timespec {
 }
 
 #[cold]
-#[inline(never)]
+#[inline]
 fn carry(sec: u64, nsec: u64) -> Timespec {
     Timespec {
         sec: sec.wrapping_add(nsec / NS_PER_SEC) as i64,
