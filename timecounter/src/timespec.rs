@@ -55,11 +55,20 @@ impl Timespec {
     /// second; `None` where the seconds leave `i64`.
     #[must_use]
     pub const fn normalized(sec: i64, nsec: i64) -> Option<Self> {
-        let part = nsec.rem_euclid(NSEC_PER_SEC as i64) as u32;
-        match sec.checked_add(nsec.div_euclid(NSEC_PER_SEC as i64)) {
-            Some(sec) => Some(Self { sec, nsec: part }),
-            None => None,
+        Self::carried(sec as i128, nsec)
+    }
+
+    /// [`normalized`](Self::normalized) for seconds that may come back into
+    /// range by the carry. They are far from the ends of `i128`.
+    const fn carried(sec: i128, nsec: i64) -> Option<Self> {
+        let sec = sec.wrapping_add(nsec.div_euclid(NSEC_PER_SEC as i64) as i128);
+        if sec < i64::MIN as i128 || sec > i64::MAX as i128 {
+            return None;
         }
+        Some(Self {
+            sec: sec as i64,
+            nsec: nsec.rem_euclid(NSEC_PER_SEC as i64) as u32,
+        })
     }
 
     /// `ns` nanoseconds, exactly. Every `u64` fits.
@@ -82,19 +91,19 @@ impl Timespec {
     /// `self + other`, or `None` where the seconds leave `i64`.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
-        match self.sec.checked_add(other.sec) {
-            Some(sec) => Self::normalized(sec, (self.nsec as i64).wrapping_add(other.nsec as i64)),
-            None => None,
-        }
+        Self::carried(
+            (self.sec as i128).wrapping_add(other.sec as i128),
+            (self.nsec as i64).wrapping_add(other.nsec as i64),
+        )
     }
 
     /// `self - other`, or `None` where the seconds leave `i64`.
     #[must_use]
     pub const fn checked_sub(self, other: Self) -> Option<Self> {
-        match self.sec.checked_sub(other.sec) {
-            Some(sec) => Self::normalized(sec, (self.nsec as i64).wrapping_sub(other.nsec as i64)),
-            None => None,
-        }
+        Self::carried(
+            (self.sec as i128).wrapping_sub(other.sec as i128),
+            (self.nsec as i64).wrapping_sub(other.nsec as i64),
+        )
     }
 }
 
