@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod lines;
+pub mod typed;
+pub mod typist;
 pub mod vectors;
 
 use std::sync::OnceLock;
@@ -30,17 +32,25 @@ pub fn machine() -> Result<Machine> {
     opt::machine_from_env()
 }
 
-/// Boots `machine` and runs `commands`, however it ends.
+/// What every guest is made of, built at the first call.
 ///
 /// # Errors
-/// Nothing could be booted.
-pub fn boot(machine: &Machine, commands: &[&str], limit: Duration) -> Result<Outcome> {
+/// Something needed is missing, or a build failed.
+pub fn built(machine: &Machine) -> Result<&'static Built> {
     static BUILT: OnceLock<std::result::Result<Built, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
         let made = setup::qemu().and_then(|()| build::all(&machine.toolchain));
         made.map_err(|error| format!("{error:#}"))
     });
-    let built = built.as_ref().map_err(|error| anyhow!("{error}"))?;
+    built.as_ref().map_err(|error| anyhow!("{error}"))
+}
+
+/// Boots `machine` and runs `commands`, however it ends.
+///
+/// # Errors
+/// Nothing could be booted.
+pub fn boot(machine: &Machine, commands: &[&str], limit: Duration) -> Result<Outcome> {
+    let built = built(machine)?;
     let commands: Vec<String> = commands.iter().map(|&command| command.to_owned()).collect();
     guest::boot(built, machine, &commands, limit, Show::Nothing)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use libtest_mimic::Arguments;
-use timehands_tests::{LIMIT, boot, machine, output, trial};
+use timehands_tests::{LIMIT, boot, machine, output, trial, typed};
 use xtask::guest::End;
 use xtask::opt::Machine;
 
@@ -17,8 +17,14 @@ fn main() -> ExitCode {
             "a_failed_command_is_reported_and_the_rest_still_run",
             failed_command,
         ),
+        trial("whatever_is_typed_the_prompt_returns", typed_lines),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// The long tests type ten times as many.
+fn typed_lines() -> Result<()> {
+    typed::generated_lines(&machine()?, 1_000)
 }
 
 fn help() -> Result<()> {

@@ -14,6 +14,9 @@ pub enum Console<'a> {
     /// COM1 is this terminal, shared with QEMU's monitor (Ctrl-A C); Ctrl-A X
     /// quits.
     Terminal,
+    /// COM1 is a Unix socket that QEMU listens at; the guest starts once
+    /// somebody has connected.
+    Socket(&'a Path),
     /// COM1 and COM2 are files. Unlike a pipe a file is never full, so the
     /// guest's time does not depend on who reads it.
     Files {
@@ -110,6 +113,10 @@ fn arguments(
     }
     match console {
         Console::Terminal => flag("serial", "mon:stdio"),
+        Console::Socket(com1) => {
+            let com1 = com1.display();
+            flag("serial", &format!("unix:{com1},server=on,wait=on"));
+        }
         Console::Files { com1, com2 } => {
             flag("serial", &format!("file:{}", com1.display()));
             flag("serial", &format!("file:{}", com2.display()));

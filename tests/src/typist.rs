@@ -1,0 +1,154 @@
+//! A guest whose shell is typed at.
+//!
+//! COM1 is a socket, so every byte gets through as it is; a terminal or QEMU's
+//! own monitor on the same line would take some for themselves. After each
+//! line the typist asks for help on a name that nothing has, and waits for the
+//! answer: that the shell gives it, and the prompt behind it, shows that it
+//! has come through the line before. What a terminal would merely echo never
+//! looks like the answer.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use xtask::leash::{self, Child};
+use xtask::opt::Machine;
+use xtask::{archive, qemu};
+
+use crate::built;
+
+/// What the shell asks with.
+const PROMPT: &str = "timehands> ";
+
+/// A key without meaning: it ends an escape sequence or a character that a
+/// line left unfinished, so that Enter is not taken for a part of it.
+const NOTHING: u8 = 0x18;
+
+/// Longest that one line may take, programs included.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A booted guest at its prompt.
+#[derive(Debug)]
+pub struct Typist {
+    guest: Child,
+    serial: UnixStream,
+    /// All that the guest has sent since the last line.
+    seen: Vec<u8>,
+    typed: usize,
+    _files: TempDir,
+}
+
+impl Typist {
+    /// Boots `machine` and waits for its prompt.
+    ///
+    /// # Errors
+    /// Nothing could be built or booted, or no prompt appeared.
+    pub fn boot(machine: &Machine) -> Result<Self> {
+        let built = built(machine)?;
+        let files = tempfile::tempdir()?;
+        let ramdisk = files.path().join("archive.tar");
+        archive::write(File::create(&ramdisk)?, built, machine, None)?;
+        let socket = files.path().join("com1");
+        let console = qemu::Console::Socket(&socket);
+        let words = qemu::command_line(machine, &built.boot, &ramdisk, console)?;
+        let (program, arguments) = words.split_first().context("an empty command line")?;
+        let guest = Child::spawn(leash::command(program).args(arguments))?;
+        let serial = connect(&socket)?;
+        serial.set_read_timeout(Some(Duration::from_millis(200)))?;
+        let mut typist = Self {
+            guest,
+            serial,
+            seen: Vec::new(),
+            typed: 0,
+            _files: files,
+        };
+        typist.wait_for(PROMPT)?;
+        Ok(typist)
+    }
+
+    /// Types `line` and Enter, and returns all that the guest sent until it
+    /// asked for the next.
+    ///
+    /// # Errors
+    /// The prompt did not return in time, or the guest panicked or ended; with
+    /// the end of what it sent.
+    pub fn line(&mut self, line: &[u8]) -> Result<String> {
+        self.typed += 1;
+        let name = format!("line-{}", self.typed);
+        let mut bytes = line.to_vec();
+        bytes.extend([NOTHING, b'\r']);
+        bytes.extend(format!("help {name}\r").bytes());
+        self.serial.write_all(&bytes)?;
+        let sent = self.wait_for(&format!("help: {name}: not found\r\n{PROMPT}"))?;
+        Ok(sent)
+    }
+
+    /// What a command prints, without echo and prompts.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line).
+    pub fn output(&mut self, command: &str) -> Result<String> {
+        let sent = self.line(command.as_bytes())?;
+        let behind_echo = sent.split_once('\n').map_or("", |(_, behind)| behind);
+        let output = behind_echo.split(PROMPT).next().unwrap_or_default();
+        Ok(output.replace("\r\n", "\n"))
+    }
+
+    /// Types `shutdown` and waits for the orderly end.
+    ///
+    /// # Errors
+    /// The guest ended in another way, or not at all.
+    pub fn shut_down(mut self) -> Result<()> {
+        self.serial.write_all(b"shutdown\r")?;
+        self.wait_for("timehands: exit status 0")?;
+        let status = self.guest.wait(Instant::now() + PATIENCE, || Ok(true))?;
+        let code = status.and_then(|status| status.code());
+        ensure!(code == Some(33), "QEMU ended with {status:?}");
+        Ok(())
+    }
+
+    /// Reads until the guest has sent `text`, and returns all up to there.
+    fn wait_for(&mut self, text: &str) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        self.seen.clear();
+        loop {
+            let sent = String::from_utf8_lossy(&self.seen);
+            if sent.contains(text) {
+                return Ok(sent.into_owned());
+            }
+            let tail: String = sent.chars().rev().take(600).collect();
+            let tail: String = tail.chars().rev().collect();
+            if sent.lines().any(|line| line.starts_with("panic: ")) {
+                bail!("the guest panicked: {tail}");
+            }
+            if Instant::now() > deadline {
+                bail!("no {text:?} after {PATIENCE:?}: {tail:?}");
+            }
+            let mut piece = [0; 4096];
+            match self.serial.read(&mut piece) {
+                Ok(0) => bail!("the guest ended: {tail:?}"),
+                Ok(length) => self.seen.extend(piece.iter().take(length)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Connects to the socket that QEMU makes once it is up.
+fn connect(socket: &Path) -> Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error).context("QEMU made no serial port");
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
