@@ -22,6 +22,7 @@ pub mod console;
 pub mod mm;
 #[cfg(target_os = "none")]
 pub mod panic;
+pub mod proc;
 pub mod shell;
 #[cfg(target_os = "none")]
 pub mod start;

@@ -68,9 +68,9 @@ struct Slot {
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    const fn new() -> Self {
+    const fn new(state: u8) -> Self {
         Self {
-            state: AtomicU8::new(FREE),
+            state: AtomicU8::new(state),
             stack_pointer: AtomicU64::new(0),
             stack_top: AtomicU64::new(0),
             fs_base: AtomicU64::new(0),
@@ -83,13 +83,17 @@ impl Slot {
     }
 }
 
-static POOL: [Slot; MAX_THREADS] = [const { Slot::new() }; MAX_THREADS];
+/// The slot of the thread that boots.
+const BOOT: usize = 0;
+
+static POOL: [Slot; MAX_THREADS] = {
+    let mut pool = [const { Slot::new(FREE) }; MAX_THREADS];
+    pool[BOOT] = Slot::new(RUNNING);
+    pool
+};
 
 /// The slot that is running.
-static CURRENT: AtomicUsize = AtomicUsize::new(0);
-
-/// The thread that boots is there from the start.
-const BOOT: usize = 0;
+static CURRENT: AtomicUsize = AtomicUsize::new(BOOT);
 
 /// Names a thread of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,27 +225,6 @@ impl Drop for Thread {
     }
 }
 
-/// Takes the boot thread into the pool and turns the vector registers on for
-/// programs. Interrupts must be off.
-pub(super) fn init() {
-    use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
-
-    if let Some(boot) = POOL.first() {
-        boot.state.store(RUNNING, Ordering::Relaxed);
-    }
-    // SAFETY: enables instructions that the kernel itself does not use; every
-    // x86-64 processor has them.
-    unsafe {
-        Cr0::update(|flags| {
-            flags.remove(Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED);
-            flags.insert(Cr0Flags::MONITOR_COPROCESSOR | Cr0Flags::NUMERIC_ERROR);
-        });
-        Cr4::update(|flags| {
-            flags.insert(Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE);
-        });
-    }
-}
-
 /// The running thread.
 pub fn current() -> ThreadId {
     ThreadId(CURRENT.load(Ordering::Relaxed))
@@ -283,7 +266,10 @@ pub fn switch(to: ThreadId) {
         unsafe { core::arch::x86_64::_fxrstor64(new.vectors.0.get().cast()) };
         FsBase::write(VirtAddr::new_truncate(new.fs_base.load(Ordering::Relaxed)));
         let top = VirtAddr::new_truncate(new.stack_top.load(Ordering::Relaxed));
-        gdt::set_kernel_stack(top);
+        // SAFETY: the thread's own stack, empty whenever its program runs; it
+        // stays until another thread that runs programs is switched to,
+        // because a running thread cannot be dropped.
+        unsafe { gdt::set_kernel_stack(top) };
         syscall::set_kernel_stack(top);
     }
     CURRENT.store(to.0, Ordering::Relaxed);
