@@ -12,6 +12,7 @@
 //! * [`vdso`] puts the two together: clock reads through the vDSO.
 //! * [`abi`] has the types, clock numbers and error numbers of the interface.
 //! * [`print`] formats to standard output.
+//! * `load`, with the feature `host`, maps an object into a host process.
 //!
 //! A program is a `no_std`, `no_main` binary with the feature `program`:
 //!
@@ -31,6 +32,8 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+#[cfg(feature = "host")]
+pub mod load;
 pub mod print;
 pub mod symbols;
 pub mod sys;
