@@ -28,4 +28,5 @@ pub mod shell;
 pub mod start;
 pub mod sync;
 pub mod sysctl;
+pub mod time;
 pub mod tunables;

@@ -1,0 +1,176 @@
+//! The machine's counters, found, rated and registered; and the tick.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use drivers::bus::OrderedRead;
+use drivers::calibrate::{Calibration, Limits};
+use drivers::cpuid::TscFacts;
+use drivers::native::{Ports, Processor, RegisterWindow};
+use drivers::probe::{self, Counters, Machine, Options};
+use drivers::tsc;
+use spin::Once;
+use timecounter::Timecounter;
+use timecounter::tick::{ticks_per_windup, windup_period_us};
+
+use super::{CLOCK, DEFAULT_HZ};
+use crate::arch::{self, lapic};
+use crate::mm::mmio;
+use crate::mm::paging::SharedFrame;
+use crate::tunables::Tunables;
+use crate::{acpi, klog};
+
+type Found = Counters<Ports, RegisterWindow, Processor>;
+
+/// What the machine's counters turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The TSC's rate does not depend on the power state.
+    pub tsc_invariant: bool,
+    /// How the TSC was measured, if it was.
+    pub tsc_calibration: Option<Calibration>,
+    /// The cheaper ordered read of the TSC, if there is a TSC.
+    pub ordered_read: Option<OrderedRead>,
+    /// The HPET's registers, if there is an HPET that programs may read.
+    hpet: Option<SharedFrame>,
+}
+
+static FACTS: Once<Facts> = Once::new();
+
+/// Finds the counters, registers them, and lets the best or the chosen one
+/// tell the time. Interrupts are still off; every wait is bounded.
+pub fn init(tunables: &Tunables) {
+    CLOCK.start();
+    super::set_hz(tunables.hz.unwrap_or(DEFAULT_HZ));
+
+    let tsc_facts = TscFacts::read(&Processor);
+    let options = Options {
+        cpus: 1,
+        tsc_in_step: true,
+        disable_tsc: tunables.disable_tsc,
+        lfence_orders: tsc::serialize_lfence(&tsc_facts, &arch::msrs()),
+    };
+    let machine = Machine {
+        ports: arch::ports(),
+        processor: Processor,
+        fadt: acpi::table(b"FACP"),
+        hpet: acpi::table(b"HPET"),
+        map: |address| mmio::map(address, WINDOW).ok()?.window(),
+    };
+    let found: &'static Found = Box::leak(Box::new(probe::attach(machine, &options, |line| {
+        klog!("{line}");
+    })));
+    let hpet = found
+        .hpet_address
+        .filter(|_| found.hpet.is_some() && tunables.hpet_mmap_allow)
+        .and_then(|address| mmio::map(address, WINDOW).ok())
+        .map(|registers| registers.page());
+    FACTS.call_once(|| Facts {
+        tsc_invariant: tunables.invariant_tsc.unwrap_or(tsc_facts.invariant),
+        tsc_calibration: found.tsc_calibration,
+        ordered_read: found.tsc.as_ref().map(|tsc| tsc.ordered_read()),
+        hpet,
+    });
+
+    register_all(found, tunables);
+    choose(tunables);
+}
+
+/// Bytes of a chip's registers.
+const WINDOW: u64 = 1024;
+
+/// Registers the last found first: `kern.timecounter.choice` lists the newest
+/// first, and begins with the oldest chip on every machine.
+fn register_all(found: &'static Found, tunables: &Tunables) {
+    let counters: [Option<&'static dyn Timecounter>; 4] = [
+        found.tsc.as_ref().map(|chip| chip as _),
+        found.hpet.as_ref().map(|chip| chip as _),
+        found.acpi_timer.as_ref().map(|chip| chip as _),
+        found.i8254.as_ref().map(|chip| chip as _),
+    ];
+    for counter in counters.into_iter().flatten() {
+        let name = counter.name();
+        if let Err(error) = CLOCK.register(counter) {
+            klog!("timecounter {name}: {error}");
+            continue;
+        }
+        let Some(entry) = CLOCK.registry().find(name) else {
+            continue;
+        };
+        if let ("i8254", Some(hz)) = (name, tunables.i8254_freq)
+            && !CLOCK.set_frequency(&entry, u64::from(hz))
+        {
+            klog!("timecounter i8254: {hz} Hz is out of range, ignored");
+        }
+        klog!(
+            "Timecounter \"{name}\" frequency {} Hz quality {}",
+            entry.frequency(),
+            entry.quality()
+        );
+        if entry.quality() != counter.quality() {
+            klog!("timecounter {name}: {}", entry.reason());
+        }
+    }
+}
+
+fn choose(tunables: &Tunables) {
+    let relax = &mut core::hint::spin_loop;
+    if let Some(name) = &tunables.hardware
+        && let Err(error) = CLOCK.choose(name, relax)
+    {
+        klog!("tunable kern.timecounter.hardware={name}: {error}, ignored");
+    }
+    if let Err(error) = CLOCK.settle(relax) {
+        klog!("timecounter: {error}");
+    }
+    if let Some(active) = CLOCK.active() {
+        klog!("timecounter: {} tells the time", active.name());
+    }
+}
+
+/// Measures the local APIC's timer by the counter that tells the time and
+/// starts the tick.
+pub fn start_ticking() {
+    let hz = super::hz();
+    let period_us = windup_period_us(hz).unwrap_or_default();
+    let Some(active) = CLOCK.active() else {
+        return;
+    };
+    let started = lapic::measure_timer(active.counter(), &Limits::QUICK)
+        .and_then(|timer_hz| lapic::start_tick(timer_hz, hz));
+    match started {
+        Ok(()) => klog!(
+            "Timecounters tick every {}.{:03} msec",
+            period_us / 1_000,
+            period_us % 1_000
+        ),
+        Err(error) => klog!("no tick: {error}"),
+    }
+}
+
+/// Ticks since the latest windup.
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+/// A tick: announces the next segment of the clock if it is the turn of one.
+pub fn tick() {
+    let ticks = TICKS.fetch_add(1, Ordering::Relaxed) + 1;
+    if ticks >= ticks_per_windup(super::hz()) {
+        TICKS.store(0, Ordering::Relaxed);
+        CLOCK.windup();
+    }
+}
+
+/// What was found out about the counters; nothing before [`init`].
+pub fn facts() -> Option<&'static Facts> {
+    FACTS.get()
+}
+
+/// The frame of the timehands page.
+pub fn page_frame() -> Option<SharedFrame> {
+    SharedFrame::of(CLOCK.page())
+}
+
+/// The page of the HPET's registers, if programs may read it.
+pub fn hpet_page() -> Option<SharedFrame> {
+    FACTS.get()?.hpet
+}

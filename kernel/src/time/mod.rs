@@ -1,0 +1,79 @@
+//! The kernel's time: its one clock and the page that programs map.
+//!
+//! [`init`] finds the machine's counters, [`start_ticking`] measures the timer
+//! that drives the windups by the best of them. From then on [`tick`] is all
+//! that happens; whoever wants the time asks the clock.
+
+#[cfg(target_os = "none")]
+mod counters;
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use timecounter::page::TimehandsPage;
+#[cfg(target_os = "none")]
+use timecounter::tick::ticks_per_windup;
+use timecounter::{Clock, Timespec, getres};
+
+#[cfg(target_os = "none")]
+pub use counters::{Facts, facts, hpet_page, init, page_frame, start_ticking, tick};
+
+/// The timehands page. Programs map the frame it lies in, and nothing else
+/// does.
+static PAGE: TimehandsPage = TimehandsPage::new();
+
+static CLOCK: Clock = Clock::new(&PAGE);
+
+/// Ticks a second where no tunable says otherwise.
+pub const DEFAULT_HZ: u32 = 1000;
+
+static HZ: AtomicU32 = AtomicU32::new(DEFAULT_HZ);
+
+/// Ticks a second.
+pub fn hz() -> u32 {
+    HZ.load(Ordering::Relaxed)
+}
+
+/// Sets the ticks a second, before the tick is started.
+#[cfg(target_os = "none")]
+fn set_hz(hz: u32) {
+    HZ.store(hz, Ordering::Relaxed);
+    CLOCK.set_hz(hz / ticks_per_windup(hz));
+}
+
+/// The clock.
+pub fn clock() -> &'static Clock {
+    &CLOCK
+}
+
+/// CLOCK_MONOTONIC.
+pub fn monotonic() -> Timespec {
+    CLOCK.monotonic()
+}
+
+/// CLOCK_REALTIME.
+pub fn realtime() -> Timespec {
+    CLOCK.realtime()
+}
+
+/// CLOCK_MONOTONIC at the latest tick.
+pub fn monotonic_coarse() -> Timespec {
+    CLOCK.getmonotonic()
+}
+
+/// CLOCK_REALTIME at the latest tick.
+pub fn realtime_coarse() -> Timespec {
+    CLOCK.getrealtime()
+}
+
+/// The step of the precise clocks.
+pub fn resolution() -> Timespec {
+    CLOCK
+        .active()
+        .and_then(|active| getres::precise(active.frequency(), active.counter().step()))
+        .unwrap_or(Timespec { sec: 1, nsec: 0 })
+}
+
+/// The step of the coarse clocks: a tick.
+pub fn resolution_coarse() -> Timespec {
+    Timespec::from_ns(CLOCK.tick_ns())
+}
