@@ -20,10 +20,16 @@
 //!
 //! The wait is bounded: when the owner does not come back (its virtual CPU was
 //! stopped between the accesses, or the reader is an NMI on the owner's own
-//! CPU), the last completed count is returned, which is older than the call
-//! by as long as the owner was away. That, and firmware that borrows the
-//! latch in system management mode, costs at most one period of 54.9 ms and
-//! is part of why the quality is 0.
+//! CPU), the last completed count is returned. Nobody has been given a later
+//! one, so that does not go back either; it is older than the call by as long
+//! as the owner was away.
+//!
+//! # Limits
+//!
+//! Firmware that borrows the latch in system management mode can spoil one
+//! read, by at most one period of 54.9 ms. A chip that is seen to do so at
+//! start is read with care, three readings a read. That, and a wrap every 54.9
+//! ms, is why the quality is 0.
 //!
 //! Source: Intel 82C54 data sheet (231244), "Counter latch command", mode
 //! definitions.

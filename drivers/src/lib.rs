@@ -44,5 +44,7 @@ pub mod madt;
 pub mod native;
 pub mod probe;
 pub mod report;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod tables;
 pub mod tsc;

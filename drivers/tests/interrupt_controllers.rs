@@ -1,0 +1,195 @@
+//! The local APIC against its model, and the i8259 pair's commands.
+
+use drivers::bus::Mmio;
+use drivers::calibrate::{CalibrationError, Limits};
+use drivers::hpet::Hpet;
+use drivers::i8259::{self, BadVector};
+use drivers::lapic::{self, Lapic, Location, Register};
+use drivers::sim::{Clock, CpuidTable, HpetModel, LapicModel, PortsModel, ProcessorModel};
+
+fn machine(bus_hz: u64) -> (Clock, LapicModel, Hpet<HpetModel>, ProcessorModel) {
+    let clock = Clock::new();
+    let processor = ProcessorModel::new(&clock, 2_000_000_000, CpuidTable::intel());
+    let hpet = Hpet::attach(HpetModel::new(&clock, 10_000_000), &processor).expect("attaches");
+    (
+        clock.clone(),
+        LapicModel::new(&clock, bus_hz, 3),
+        hpet,
+        processor,
+    )
+}
+
+#[test]
+fn the_base_register_tells_memory_from_x2apic_from_off() {
+    assert_eq!(
+        lapic::location(0xFEE0_0900),
+        Location::Memory(0xFEE0_0000),
+        "boot processor"
+    );
+    assert_eq!(
+        lapic::location(0xFEE0_0D00),
+        Location::X2Apic,
+        "both enable bits"
+    );
+    assert_eq!(
+        lapic::location(0xFEE0_0100),
+        Location::Disabled,
+        "no enable bit"
+    );
+    let high = lapic::location(0x000F_FFFF_FFFF_F800);
+    assert_eq!(
+        high,
+        Location::Memory(0x000F_FFFF_FFFF_F000),
+        "52 bits of address"
+    );
+}
+
+#[test]
+fn enabling_masks_everything_but_nmi_before_it_turns_on() {
+    let (_, chip, ..) = machine(1_000_000_000);
+    let lapic = Lapic::new(chip.clone());
+    lapic.enable(0xFF);
+    assert_eq!(lapic.id(), 3, "bits 31:24");
+    assert_eq!(chip.register(Register::LvtTimer), 1 << 16, "timer masked");
+    assert_eq!(chip.register(Register::LvtLint0), 1 << 16, "i8259 masked");
+    assert_eq!(chip.register(Register::LvtLint1), 0x400, "NMI delivered");
+    assert_eq!(
+        chip.register(Register::SpuriousVector),
+        0x1FF,
+        "on, vector 255"
+    );
+    let offsets: Vec<_> = chip.writes().iter().map(|&(offset, _)| offset).collect();
+    let place = |register| offsets.iter().position(|&offset| offset == register as u16);
+    assert!(
+        place(Register::LvtTimer) < place(Register::SpuriousVector),
+        "masked first: {offsets:x?}"
+    );
+}
+
+#[test]
+fn the_timer_is_measured_and_periodic_at_the_rate_asked_for() {
+    let (clock, chip, hpet, pace) = machine(1_000_000_000);
+    let lapic = Lapic::new(chip.clone());
+    let measured = lapic
+        .measure_timer(&hpet, &pace, &Limits::PRECISE)
+        .expect("measurable");
+    let truth = 1_000_000_000 / 16;
+    let error_ppb = measured.frequency.abs_diff(truth) * 1_000_000_000 / truth;
+    assert!(error_ppb <= measured.error_ppb, "{measured:?}");
+    assert!(
+        measured.error_ppb < 10_000,
+        "10 ppm are reached: {measured:?}"
+    );
+    assert_eq!(lapic.current_count(), 0, "stopped after the measurement");
+
+    let count = lapic::initial_count(measured.frequency, 1_000).expect("fits");
+    lapic.start_periodic(0x30, count);
+    assert_eq!(
+        chip.register(Register::LvtTimer),
+        1 << 17 | 0x30,
+        "periodic, not masked"
+    );
+    let mut periods = 0;
+    let mut last = lapic.current_count();
+    for _ in 0..10_000 {
+        clock.advance_ns(10_000);
+        let now = lapic.current_count();
+        periods += u32::from(now > last);
+        last = now;
+    }
+    assert!(
+        (100..=101).contains(&periods),
+        "{periods} periods in 100.6 ms"
+    );
+}
+
+#[test]
+fn a_timer_that_stands_still_is_not_measured() {
+    let (_, chip, hpet, pace) = machine(1_000_000_000);
+    chip.oscillator.set_running(false);
+    let error = Lapic::new(chip).measure_timer(&hpet, &pace, &Limits::PRECISE);
+    assert_eq!(error, Err(CalibrationError::TargetStuck), "it never counts");
+}
+
+#[test]
+fn an_initial_count_is_to_the_nearest_and_fits() {
+    assert_eq!(
+        lapic::initial_count(62_500_000, 1_000),
+        Some(62_500),
+        "exact"
+    );
+    assert_eq!(lapic::initial_count(1_499, 1_000), Some(1), "rounded down");
+    assert_eq!(lapic::initial_count(1_500, 1_000), Some(2), "rounded up");
+    assert_eq!(lapic::initial_count(499, 1_000), None, "0 stops the timer");
+    assert_eq!(lapic::initial_count(1 << 32, 1), None, "33 bits");
+    assert_eq!(
+        lapic::initial_count(u64::MAX, 1),
+        None,
+        "no overflow on the way"
+    );
+    assert_eq!(lapic::initial_count(1_000, 0), None, "no rate");
+}
+
+#[test]
+fn the_model_divides_as_the_register_says() {
+    let (clock, chip, ..) = machine(1_024_000_000);
+    for (bits, divisor) in [(0b1011, 1), (0b0000, 2), (0b0011, 16), (0b1010, 128)] {
+        chip.write(Register::DivideConfiguration as u16, bits);
+        chip.write(Register::InitialCount as u16, 1_000_000_000);
+        let before = chip.read(Register::CurrentCount as u16);
+        clock.advance_ns(1_000_000);
+        let moved = before - chip.read(Register::CurrentCount as u16);
+        let expected = 1_024_000 / divisor;
+        assert!(
+            moved.abs_diff(expected) <= 60 / divisor + 1,
+            "divide by {divisor}: {moved} in 1 ms"
+        );
+    }
+}
+
+#[test]
+fn the_i8259_pair_is_moved_and_ends_masked() {
+    let ports = PortsModel::new();
+    i8259::remap_and_mask(&ports, 0x20).expect("32 is free");
+    let to = |port| -> Vec<u8> {
+        let writes = ports.writes();
+        writes
+            .iter()
+            .filter(|write| write.0 == port)
+            .map(|write| write.1)
+            .collect()
+    };
+    assert_eq!(to(0x20), [0x11], "master: one command word");
+    assert_eq!(
+        to(0x21),
+        [0xFF, 0x20, 0x04, 0x01, 0xFF],
+        "master: vectors, wiring, mode, mask"
+    );
+    assert_eq!(to(0xA0), [0x11], "slave: one command word");
+    assert_eq!(
+        to(0xA1),
+        [0xFF, 0x28, 0x02, 0x01, 0xFF],
+        "slave: vectors, wiring, mode, mask"
+    );
+}
+
+#[test]
+fn vectors_that_the_i8259_cannot_use_are_refused_before_any_write() {
+    for vector in [0, 8, 24, 33, 247, 248, 255] {
+        let ports = PortsModel::new();
+        assert_eq!(
+            i8259::remap_and_mask(&ports, vector),
+            Err(BadVector(vector)),
+            "{vector}"
+        );
+        assert!(
+            ports.writes().is_empty(),
+            "nothing was written for {vector}"
+        );
+    }
+    assert_eq!(
+        i8259::remap_and_mask(&PortsModel::new(), 240),
+        Ok(()),
+        "240 to 255"
+    );
+}
