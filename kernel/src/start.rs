@@ -1,12 +1,11 @@
 //! Bring-up, in order.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use bootloader_api::{BootInfo, BootloaderConfig};
 
 use crate::arch::trap::{Exception, TrapFrame};
 use crate::arch::{cpu, gdt, idt, lapic};
-use crate::{acpi, archive, console, klog, mm};
+use crate::tunables::Tunables;
+use crate::{acpi, archive, console, klog, mm, time};
 
 /// What the kernel asks of its loader.
 pub static LOADER: BootloaderConfig = {
@@ -44,18 +43,29 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
     if let Err(error) = lapic::init() {
         panic!("{error}");
     }
+    let tunables = tunables();
+    time::init(&tunables);
+    time::start_ticking();
     x86_64::instructions::interrupts::enable();
     loop {
         cpu::wait_for_interrupt();
     }
 }
 
-/// Ticks so far.
-static TICKS: AtomicU64 = AtomicU64::new(0);
+/// The tunables of the RAM disk's `cmdline`, then those of the boot protocol.
+fn tunables() -> Tunables {
+    let mut tunables = Tunables::default();
+    for name in ["cmdline", "cmdline.boot"] {
+        if let Some(text) = archive::file(name) {
+            tunables.apply(text, |complaint| klog!("{complaint}"));
+        }
+    }
+    tunables
+}
 
 /// One tick, with interrupts off, on the stack of what it interrupted.
 pub(crate) fn tick(_frame: &mut TrapFrame) {
-    TICKS.fetch_add(1, Ordering::Relaxed);
+    time::tick();
     console::poll();
 }
 
