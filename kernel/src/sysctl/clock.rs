@@ -32,23 +32,24 @@ pub struct ClockSystem {
     allowed_deviation: AtomicI32,
     step_warnings: AtomicI32,
     fast_gettime: AtomicI32,
-    syscalls: fn() -> u64,
-    relax: fn(),
+    around: Around,
+}
+
+/// What the kernel around the clock adds to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Around {
+    /// Ticks a second.
+    pub hz: fn() -> u32,
+    /// Clock system calls made since boot.
+    pub syscalls: fn() -> u64,
+    /// Called while a change of counter waits for the next tick.
+    pub relax: fn(),
 }
 
 impl ClockSystem {
     /// A tree on `clock` that begins with the values of `tunables`.
-    ///
-    /// `syscalls` counts the clock system calls made; `relax` is called while
-    /// a change of counter waits for the next tick.
     #[must_use]
-    pub fn new(
-        clock: &'static Clock,
-        tunables: &Tunables,
-        tsc: TscFacts,
-        syscalls: fn() -> u64,
-        relax: fn(),
-    ) -> Self {
+    pub fn new(clock: &'static Clock, tunables: &Tunables, tsc: TscFacts, around: Around) -> Self {
         let system = Self {
             clock,
             tsc,
@@ -58,8 +59,7 @@ impl ClockSystem {
             allowed_deviation: AtomicI32::new(tunables.allowed_deviation),
             step_warnings: AtomicI32::new(tunables.step_warnings),
             fast_gettime: AtomicI32::new(1),
-            syscalls,
-            relax,
+            around,
         };
         system.set_setting(Setting::FastGettime, tunables.fast_gettime);
         system
@@ -108,7 +108,7 @@ impl System for ClockSystem {
     }
 
     fn select(&self, counter: Option<&str>) -> Result<(), Errno> {
-        let relax = &mut || (self.relax)();
+        let relax = &mut || (self.around.relax)();
         let chosen = match counter {
             Some(name) => self.clock.choose(name, relax),
             None => self.clock.choose_best(relax),
@@ -141,7 +141,7 @@ impl System for ClockSystem {
     fn statistic(&self, statistic: Statistic) -> u64 {
         let counted = self.clock.statistics();
         match statistic {
-            Statistic::Syscalls => (self.syscalls)(),
+            Statistic::Syscalls => (self.around.syscalls)(),
             Statistic::LatePublications => counted.late_publications(),
             Statistic::BackwardSamples => counted.backward_samples(),
             Statistic::MissedWraps => counted.missed_wraps(),
@@ -151,9 +151,9 @@ impl System for ClockSystem {
 
     fn constant(&self, constant: Constant) -> i32 {
         match constant {
-            Constant::Hz => clamped(hz(self.clock)),
-            Constant::Tick => clamped(u64::from(ticks_per_windup(hz(self.clock) as u32))),
-            Constant::TimehandsCount => clamped(SLOTS as u64),
+            Constant::Hz => clamped((self.around.hz)()),
+            Constant::Tick => clamped(ticks_per_windup((self.around.hz)())),
+            Constant::TimehandsCount => const { SLOTS as i32 },
             Constant::InvariantTsc => i32::from(self.tsc.invariant),
             Constant::SmpTsc => i32::from(self.tsc.smp),
             Constant::SmpTscAdjust => self.smp_tsc_adjust,
@@ -181,14 +181,7 @@ impl System for ClockSystem {
     }
 }
 
-/// Ticks a second, from the whole nanoseconds between two of them; exact up
-/// to 30 kHz, where one nanosecond begins to be worth half a tick.
-fn hz(clock: &Clock) -> u64 {
-    let tick_ns = clock.tick_ns().max(1);
-    (1_000_000_000 + tick_ns / 2) / tick_ns
-}
-
-fn clamped(value: u64) -> i32 {
+fn clamped(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
