@@ -137,13 +137,13 @@ mod tests {
         let rsdp = handover.rsdp.unwrap();
         let there = Span {
             start: rsdp,
-            end: rsdp + 8,
+            end: rsdp + 11,
         };
         let ram = boot_information();
         assert_eq!(
             ram.bytes(there).unwrap(),
-            b"RSD PTR ",
-            "the new pointer's copy"
+            b"RSD PTR new",
+            "the newer pointer, where its copy is"
         );
     }
 

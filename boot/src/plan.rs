@@ -197,12 +197,11 @@ struct Space {
 impl Space {
     fn new(config: &BootloaderConfig) -> Self {
         let mut closed = [false; SLOTS];
-        // Slot 0 is where null pointers and the loader are.
         let start = config.mappings.dynamic_range_start.unwrap_or(0);
         let end = config.mappings.dynamic_range_end.unwrap_or(u64::MAX);
         for (index, closed) in closed.iter_mut().enumerate() {
             let first = slot_address(index);
-            *closed = index == 0 || first < start || first + (SLOT - 1) > end | (SLOT - 1);
+            *closed = first < start || first + (SLOT - 1) > end | (SLOT - 1);
         }
         Self {
             closed,

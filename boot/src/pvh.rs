@@ -22,7 +22,7 @@ use heapless::Vec;
 use crate::handover::{
     Error, Handover, MAX_COMMAND_LINE, PhysicalMemory, structure, u32_at, u64_at,
 };
-use crate::memory::{MAX_FIRMWARE, MemoryMap};
+use crate::memory::MemoryMap;
 use crate::span::Span;
 
 /// First word of the structure; the entry code passes it on to say which door
@@ -74,9 +74,6 @@ fn memory_map(memory: &impl PhysicalMemory, address: u64) -> Result<MemoryMap, E
     let mut map = MemoryMap::new();
     if table == 0 || entries == 0 {
         return Err(Error::NoMemoryMap);
-    }
-    if entries as usize > MAX_FIRMWARE {
-        return Err(Error::BadSize("the memory map", entries));
     }
     let table = structure(
         memory,

@@ -129,6 +129,11 @@ mod tests {
             disk.fill_tail(&mut tail, carried, b"kern.hz=100").unwrap();
             let in_place = &memory[disk.in_place.start as usize..disk.in_place.end as usize];
             let joined = [in_place, &tail].concat();
+            assert_eq!(
+                disk.in_place,
+                disk.in_place.pages(),
+                "whole pages at {start:#x}"
+            );
             assert_eq!(joined.len() as u64, disk.pages(), "pages at {start:#x}");
 
             let whole = &joined[disk.offset as usize..][..disk.length as usize];

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_relocation_outside_the_segments_is_refused() {
-        for at in [0x5000, 0x3ffc, u64::MAX - 3] {
+        for at in [0x800, 0x5000, 0x3ffc, u64::MAX - 3] {
             let relocation = (at, abi::R_X86_64_RELATIVE.into());
             let refused = load(Kernel {
                 relocation,
