@@ -3,9 +3,9 @@
 use bootloader_api::{BootInfo, BootloaderConfig};
 
 use crate::arch::trap::{Exception, TrapFrame};
-use crate::arch::{cpu, gdt, idt, lapic};
+use crate::arch::{cpu, gdt, idt, lapic, syscall};
 use crate::tunables::Tunables;
-use crate::{acpi, archive, console, klog, mm, time};
+use crate::{acpi, archive, console, klog, mm, proc, shell, time};
 
 /// What the kernel asks of its loader.
 pub static LOADER: BootloaderConfig = {
@@ -33,11 +33,17 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
 
     gdt::init().unwrap_or_else(|error| panic!("{error}"));
     idt::init();
+    syscall::init();
 
     match mm::ramdisk(boot).map(archive::init) {
         Some(Ok(())) => klog!("ramdisk: {} files", archive::entries().count()),
         Some(Err(error)) => klog!("ramdisk: {error}"),
         None => klog!("ramdisk: none"),
+    }
+    match archive::file(proc::vdso::PATH).map(proc::vdso::init) {
+        Some(Ok(())) => {}
+        Some(Err(error)) => klog!("vdso: {error}"),
+        None => klog!("vdso: none; programs make system calls"),
     }
     acpi::init(boot.rsdp_addr.as_ref().copied());
     if let Err(error) = lapic::init() {
@@ -47,9 +53,7 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
     time::init(&tunables);
     time::start_ticking();
     x86_64::instructions::interrupts::enable();
-    loop {
-        cpu::wait_for_interrupt();
-    }
+    shell::live::run(&tunables)
 }
 
 /// The tunables of the RAM disk's `cmdline`, then those of the boot protocol.
@@ -64,12 +68,15 @@ fn tunables() -> Tunables {
 }
 
 /// One tick, with interrupts off, on the stack of what it interrupted.
-pub(crate) fn tick(_frame: &mut TrapFrame) {
+pub(crate) fn tick(frame: &mut TrapFrame) {
     time::tick();
     console::poll();
+    if frame.from_user() {
+        proc::preempt();
+    }
 }
 
-/// A program did something it may not.
+/// A program did something it may not: it ends, and nothing else does.
 pub(crate) fn user_fault(frame: &mut TrapFrame, exception: &Exception) {
-    panic!("no program runs: {exception}\n{frame}");
+    proc::user_fault(frame.rip, exception);
 }

@@ -4,7 +4,11 @@
 //! the rest is safe to call.
 
 #[cfg(target_os = "none")]
+pub mod context;
+#[cfg(target_os = "none")]
 pub mod cpu;
+#[cfg(any(target_os = "none", test))]
+pub mod exception;
 #[cfg(target_os = "none")]
 pub mod exit;
 #[cfg(any(target_os = "none", test))]
@@ -13,6 +17,8 @@ pub mod gdt;
 pub mod idt;
 #[cfg(target_os = "none")]
 pub mod lapic;
+#[cfg(target_os = "none")]
+pub mod syscall;
 #[cfg(target_os = "none")]
 pub mod trap;
 #[cfg(target_os = "none")]

@@ -81,7 +81,7 @@ pub(super) fn set_kernel_stack(top: VirtAddr) {
 }
 
 /// Turns the instruction on.
-pub(super) fn init() {
+pub fn init() {
     // Loaded at the entry: the kernel's CS, and SS eight above. At the way
     // back: CS sixteen above the second base and SS eight above it, as the
     // descriptor table has them (SDM volume 2, SYSRET).

@@ -3,8 +3,41 @@
 //! * [`elf`] checks an executable, [`stack`] lays out what it finds on its
 //!   stack, [`layout`] fixes the addresses, [`regions`] keeps count of those
 //!   in use. All four are plain computation and run on the host too.
+//! * [`memory`] is a process's memory, [`vdso`] what all of them share,
+//!   [`process`] one process, [`sched`] whose turn it is.
+//! * [`syscalls`] answers the programs.
 
 pub mod elf;
 pub mod layout;
 pub mod regions;
 pub mod stack;
+
+#[cfg(target_os = "none")]
+pub mod memory;
+#[cfg(target_os = "none")]
+pub mod process;
+#[cfg(target_os = "none")]
+pub mod sched;
+#[cfg(target_os = "none")]
+pub mod syscalls;
+#[cfg(target_os = "none")]
+pub mod vdso;
+
+#[cfg(target_os = "none")]
+pub use {
+    process::{Ended, StartError, programs},
+    sched::{idle, preempt, run, start, wait},
+    syscalls::{clock_calls, system_call},
+};
+
+/// Ends the process that raised an exception.
+#[cfg(target_os = "none")]
+pub fn user_fault(at: u64, exception: &crate::arch::trap::Exception) -> ! {
+    let pid = sched::current().map_or(0, |process| process.pid);
+    sched::end(Ended::Faulted(process::Fault {
+        pid,
+        name: exception.name(),
+        at,
+        address: exception.address,
+    }))
+}

@@ -1,0 +1,90 @@
+//! The vDSO object, as every process maps it.
+//!
+//! The object comes from the RAM disk as a file; one copy of it, in pages of
+//! its own, serves all processes. The pages are mapped read-execute and belong
+//! to no process, so nobody can write them.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use spin::Once;
+
+use super::layout::{PAGE, STACK_BOTTOM, VDSO};
+use super::memory::SharedPages;
+use crate::mm::paging::SharedFrame;
+use crate::time;
+
+/// The object's name in the RAM disk.
+pub const PATH: &str = "lib/linux-vdso.so.1";
+
+/// Pages that the object may have.
+const MAX_PAGES: usize = 16;
+const _: () = assert!(
+    VDSO + MAX_PAGES as u64 * PAGE < STACK_BOTTOM,
+    "the object ends below the stack"
+);
+
+#[repr(C, align(4096))]
+struct Page([u8; PAGE as usize]);
+
+static FRAMES: Once<Vec<SharedFrame>> = Once::new();
+
+/// Why there is no vDSO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VdsoError {
+    /// Not an ELF file.
+    NotElf,
+    /// Longer than [`MAX_PAGES`] pages.
+    TooLong,
+    /// Its pages cannot be shared.
+    NotShared,
+}
+
+impl fmt::Display for VdsoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotElf => "not an ELF file",
+            Self::TooLong => "too long",
+            Self::NotShared => "its pages cannot be shared",
+        })
+    }
+}
+
+impl core::error::Error for VdsoError {}
+
+/// Makes `file` the vDSO of every process started from now on. The first one
+/// stays.
+///
+/// # Errors
+///
+/// [`VdsoError`]; processes are started without one then and make system calls.
+pub fn init(file: &[u8]) -> Result<(), VdsoError> {
+    if !file.starts_with(b"\x7fELF") {
+        return Err(VdsoError::NotElf);
+    }
+    let pages = file.chunks(PAGE as usize);
+    if pages.len() > MAX_PAGES {
+        return Err(VdsoError::TooLong);
+    }
+    let mut frames = Vec::with_capacity(pages.len());
+    for bytes in pages {
+        let mut page = Box::new(Page([0; PAGE as usize]));
+        for (to, from) in page.0.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        frames.push(SharedFrame::of(Box::leak(page)).ok_or(VdsoError::NotShared)?);
+    }
+    FRAMES.call_once(|| frames);
+    Ok(())
+}
+
+/// What a new process maps; `None` without the object, or without a page for
+/// it to read. Programs make system calls then.
+pub fn shared() -> Option<SharedPages> {
+    Some(SharedPages {
+        object: FRAMES.get()?,
+        timehands: time::page_frame()?,
+        hpet: time::hpet_page(),
+    })
+}
