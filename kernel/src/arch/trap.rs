@@ -12,31 +12,7 @@ use x86_64::registers::control::Cr2;
 
 use super::{cpu, lapic};
 
-/// Vectors by name.
-pub mod vector {
-    /// Debug exception.
-    pub const DEBUG: u64 = 1;
-    /// Non-maskable interrupt.
-    pub const NMI: u64 = 2;
-    /// `int3`.
-    pub const BREAKPOINT: u64 = 3;
-    /// An exception that could not be delivered.
-    pub const DOUBLE_FAULT: u64 = 8;
-    /// General protection.
-    pub const GENERAL_PROTECTION: u64 = 13;
-    /// Page fault.
-    pub const PAGE_FAULT: u64 = 14;
-    /// Machine check.
-    pub const MACHINE_CHECK: u64 = 18;
-    /// First vector that is not an exception.
-    pub const FIRST_INTERRUPT: u64 = 32;
-    /// First of the 16 vectors the i8259 pair is moved to, all masked.
-    pub const I8259: u8 = 32;
-    /// The local APIC's timer.
-    pub const TICK: u8 = 0xec;
-    /// An interrupt that vanished before it was delivered.
-    pub const SPURIOUS: u8 = 0xff;
-}
+pub use super::exception::{Exception, vector};
 
 /// The registers of interrupted code, as the entry saves them. What is changed
 /// here is what the code goes on with.
@@ -74,92 +50,6 @@ impl TrapFrame {
     /// Whether a program was interrupted, rather than the kernel.
     pub fn from_user(&self) -> bool {
         self.cs & 3 == 3
-    }
-}
-
-/// An exception, for printing: its name and what its error code means.
-#[derive(Debug, Clone, Copy)]
-pub struct Exception {
-    /// Vector.
-    pub vector: u64,
-    /// Error code.
-    pub error_code: u64,
-    /// The address of a page fault.
-    pub address: Option<u64>,
-}
-
-impl Exception {
-    /// What `frame` was entered for.
-    fn of(frame: &TrapFrame) -> Self {
-        let address = (frame.vector == vector::PAGE_FAULT).then(Cr2::read_raw);
-        Self {
-            vector: frame.vector,
-            error_code: frame.error_code,
-            address,
-        }
-    }
-
-    /// The exception's name in the processor's manual (SDM 3A, table 6-1).
-    pub fn name(&self) -> &'static str {
-        match self.vector {
-            0 => "divide error",
-            vector::DEBUG => "debug exception",
-            vector::NMI => "non-maskable interrupt",
-            vector::BREAKPOINT => "breakpoint",
-            4 => "overflow",
-            5 => "bound range exceeded",
-            6 => "invalid opcode",
-            7 => "device not available",
-            vector::DOUBLE_FAULT => "double fault",
-            10 => "invalid task state",
-            11 => "segment not present",
-            12 => "stack fault",
-            vector::GENERAL_PROTECTION => "general protection",
-            vector::PAGE_FAULT => "page fault",
-            16 => "x87 error",
-            17 => "alignment check",
-            vector::MACHINE_CHECK => "machine check",
-            19 => "SIMD error",
-            21 => "control protection",
-            _ => "exception",
-        }
-    }
-}
-
-impl fmt::Display for Exception {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let code = self.error_code;
-        write!(f, "{} (vector {})", self.name(), self.vector)?;
-        if let Some(address) = self.address {
-            // SDM 3A, figure 4-12.
-            let access = match code & 0x12 {
-                0x10 | 0x12 => "execute",
-                0x02 => "write",
-                _ => "read",
-            };
-            let mode = if code & 4 != 0 { "user" } else { "kernel" };
-            let why = if code & 8 != 0 {
-                "reserved bit set"
-            } else if code & 1 != 0 {
-                "not permitted"
-            } else {
-                "not mapped"
-            };
-            write!(f, ": {mode} {access} of {address:#x}, {why}")?;
-        } else if code != 0 {
-            // A selector's error code (SDM 3A, figure 6-7).
-            let table = match code >> 1 & 3 {
-                0 => "GDT",
-                2 => "LDT",
-                _ => "IDT",
-            };
-            write!(
-                f,
-                ": error code {code:#x}, {table} entry {:#x}",
-                code >> 3 & 0x1fff
-            )?;
-        }
-        Ok(())
     }
 }
 
@@ -239,7 +129,11 @@ pub(super) extern "C" fn dispatch(frame: &mut TrapFrame) {
 }
 
 fn exception(frame: &mut TrapFrame) {
-    let exception = Exception::of(frame);
+    let exception = Exception {
+        vector: frame.vector,
+        error_code: frame.error_code,
+        address: (frame.vector == vector::PAGE_FAULT).then(Cr2::read_raw),
+    };
     if frame.from_user() && frame.vector != vector::MACHINE_CHECK {
         crate::start::user_fault(frame, &exception);
     } else {
