@@ -20,6 +20,8 @@ mod complete;
 pub mod editor;
 pub mod history;
 pub mod keys;
+#[cfg(target_os = "none")]
+pub mod live;
 mod machine;
 mod output;
 mod rc;
