@@ -1,9 +1,9 @@
 //! The loader: from a boot protocol's 32-bit entry to the kernel's entry point.
 //!
 //! `machine/entry.s` brings the CPU to 64-bit mode with the first 4 GiB mapped
-//! one to one; [`load`] is the rest, in order. The kernel starts as under the
+//! one to one; `loader::load` is the rest, in order. The kernel starts as under the
 //! stock `bootloader` crate: own page tables, a stack with a guard page, a
-//! filled [`BootInfo`], interrupts off.
+//! filled `BootInfo`, interrupts off.
 //!
 //! Whatever goes wrong ends in one line on COM1 that starts with `boot: `, then
 //! in QEMU's exit device (value 0x12), then in a halt. The loader's exception
