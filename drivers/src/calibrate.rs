@@ -183,6 +183,7 @@ struct Run<'a, T, P> {
     reference_count: u64,
     last_target: u64,
     target_count: u64,
+    target_went_back: bool,
 }
 
 impl<'a, T: Fn() -> u64, P: Pace> Run<'a, T, P> {
@@ -205,6 +206,7 @@ impl<'a, T: Fn() -> u64, P: Pace> Run<'a, T, P> {
             reference_count: 0,
             last_target: target(),
             target_count: 0,
+            target_went_back: false,
         }
     }
 
@@ -215,6 +217,9 @@ impl<'a, T: Fn() -> u64, P: Pace> Run<'a, T, P> {
         loop {
             self.wait_until(start.twice_middle / 2 + self.reference_counts(window))?;
             let end = self.best_bracket();
+            if self.target_went_back {
+                return Err(CalibrationError::Unsteady);
+            }
             let whole = self.rate(&start, &end)?;
             if let Some(half) = half {
                 let first = self.rate(&start, &half)?;
@@ -248,12 +253,17 @@ impl<'a, T: Fn() -> u64, P: Pace> Run<'a, T, P> {
         self.reference_count
     }
 
-    /// Reads the target and returns its count since the start.
+    /// Reads the target and returns its count since the start. A step back
+    /// (more than half the range forwards) is not counted but remembered.
     fn read_target(&mut self) -> u64 {
         let now = (self.target)();
         let moved = now.wrapping_sub(self.last_target) & self.target_mask;
         self.last_target = now;
-        self.target_count = self.target_count.saturating_add(moved);
+        if moved > self.target_mask / 2 {
+            self.target_went_back = true;
+        } else {
+            self.target_count = self.target_count.saturating_add(moved);
+        }
         self.target_count
     }
 
