@@ -101,16 +101,24 @@ impl Function<Timespec> {
     /// [`Errno::INVAL`] for a clock that does not exist.
     #[inline]
     pub fn call(self, clock: ClockId) -> Result<Timespec, Errno> {
-        type Signature = unsafe extern "C" fn(c_int, *mut Timespec) -> c_int;
         let mut time = Timespec::default();
+        match self.call_into(clock, &mut time) {
+            0 => Ok(time),
+            error => Err(Errno(error.wrapping_neg())),
+        }
+    }
+
+    /// The bare call: 0, and `time` is set, or the negated error number. For
+    /// who repeats it and can do without the checks of [`call`](Self::call),
+    /// which read back at once what was just stored.
+    #[inline]
+    pub fn call_into(self, clock: ClockId, time: &mut Timespec) -> i32 {
+        type Signature = unsafe extern "C" fn(c_int, *mut Timespec) -> c_int;
         // SAFETY: `__vdso_clock_gettime` and `__vdso_clock_getres` have this
         // signature, and the address came from their symbol.
         let function = unsafe { core::mem::transmute::<*const c_void, Signature>(self.address) };
         // SAFETY: it writes one `struct timespec` to `time`.
-        match unsafe { function(clock.0, &raw mut time) } {
-            0 => Ok(time),
-            error => Err(Errno(error.wrapping_neg())),
-        }
+        unsafe { function(clock.0, time) }
     }
 }
 

@@ -1,0 +1,14 @@
+//! Measurements on the host, with the production code and no guest.
+//!
+//! * `read` (binary): what a clock read costs, ours beside others.
+//! * [`cpu`] pins threads to processors.
+//! * [`tsc`] makes the host's TSC a timecounter.
+//! * [`ticker`] is the tick of a kernel: a thread that winds a clock up.
+//! * [`sample`] takes and sums up interleaved timings.
+
+#![forbid(unsafe_code)]
+
+pub mod cpu;
+pub mod sample;
+pub mod ticker;
+pub mod tsc;

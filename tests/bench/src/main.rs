@@ -1,2 +1,0 @@
-//! Entry.
-fn main() {}
