@@ -46,5 +46,7 @@ pub mod probe;
 pub mod report;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod step;
 pub mod tables;
+mod trial;
 pub mod tsc;

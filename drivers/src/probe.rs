@@ -14,15 +14,16 @@
 use timecounter::Timecounter;
 
 use crate::acpi_timer::{AcpiTimer, AcpiTimerError, Register};
-use crate::bus::{Cpuid, Mmio, OrderedRead, Pace, PortIo, TscRead};
-use crate::calibrate::{self, Calibration, Limits};
+use crate::bus::{Cpuid, Mmio, Pace, PortIo, TscRead};
+use crate::calibrate::{self, Calibration};
 use crate::cpuid::{Source, TscFacts};
-use crate::crosscheck::{self, STATEMENT, Testimony};
 use crate::hpet::{Hpet, HpetError};
 use crate::i8254::I8254;
 use crate::liveness;
 use crate::report::Line;
+use crate::step;
 use crate::tables::{self, TimerAddress};
+use crate::trial;
 use crate::tsc::{self, Rating, Reason, Tsc, TscError};
 
 /// Above this difference, in parts per 10^9, a rate that CPUID states as exact
@@ -78,11 +79,11 @@ pub struct Counters<P, M, T> {
 }
 
 /// How many kinds of chip can measure the TSC.
-const REFERENCES: usize = 3;
+pub(crate) const REFERENCES: usize = 3;
 
 impl<P: PortIo, M: Mmio, T: TscRead> Counters<P, M, T> {
     /// The chips other than the TSC, best first.
-    fn references(&self) -> [Option<&dyn Timecounter>; REFERENCES] {
+    pub(crate) fn references(&self) -> [Option<&dyn Timecounter>; REFERENCES] {
         [
             self.hpet.as_ref().map(|chip| chip as &dyn Timecounter),
             self.acpi_timer
@@ -93,7 +94,7 @@ impl<P: PortIo, M: Mmio, T: TscRead> Counters<P, M, T> {
     }
 
     /// Takes out the chip at `place` of [`references`](Self::references).
-    fn dismiss(&mut self, place: usize) {
+    pub(crate) fn dismiss(&mut self, place: usize) {
         match place {
             0 => self.hpet = None,
             1 => self.acpi_timer = None,
@@ -203,7 +204,7 @@ where
         return Err(TscError::NotAdvancing);
     }
 
-    let believed = cross_check(counters, &processor, how, &facts, report);
+    let believed = trial::hold(counters, &processor, how, facts.stated, report);
     let frequency = match believed {
         Some((name, calibration)) => {
             report(Line::Calibrated {
@@ -234,7 +235,7 @@ where
         };
     }
     report(Line::Rated(rating));
-    let step = calibrate::smallest_step(read, u64::MAX, STEP_READS);
+    let step = step::smallest_step(read, u64::MAX, STEP_READS);
     counters.tsc = Some(Tsc::new(
         processor.clone(),
         how,
@@ -244,100 +245,4 @@ where
         rating,
     ));
     Ok(())
-}
-
-/// Lets every chip and CPUID testify, dismisses the liars, and has the one
-/// that is believed measure the TSC with full precision. `None` where no chip
-/// could.
-fn cross_check<P, M, T>(
-    counters: &mut Counters<P, M, T>,
-    processor: &T,
-    how: OrderedRead,
-    facts: &TscFacts,
-    report: &mut impl FnMut(Line),
-) -> Option<(&'static str, Calibration)>
-where
-    P: PortIo,
-    M: Mmio,
-    T: TscRead + Pace,
-{
-    let measure = |reference: &dyn Timecounter, limits: &Limits| {
-        calibrate::measure(
-            || processor.read(how),
-            u64::MAX,
-            reference,
-            processor,
-            limits,
-        )
-    };
-    let mut quick = [None; REFERENCES];
-    let mut testimonies = [None; REFERENCES + 1];
-    let mut names = ["CPUID"; REFERENCES + 1];
-    let mut broken = [false; REFERENCES];
-    for (place, reference) in counters.references().into_iter().enumerate() {
-        let Some(reference) = reference else { continue };
-        names[place] = reference.name();
-        match measure(reference, &Limits::QUICK) {
-            Ok(calibration) => {
-                quick[place] = Some(calibration);
-                testimonies[place] = Some(Testimony {
-                    quality: reference.quality(),
-                    frequency: calibration.frequency,
-                    error_ppb: calibration.error_ppb,
-                });
-            }
-            Err(error) => {
-                broken[place] = true;
-                report(Line::CannotMeasure {
-                    name: reference.name(),
-                    error,
-                });
-            }
-        }
-    }
-    testimonies[REFERENCES] = facts.stated.map(|stated| Testimony {
-        quality: STATEMENT,
-        frequency: stated.frequency,
-        error_ppb: stated.tolerance_ppb(),
-    });
-
-    let verdict = crosscheck::judge(&testimonies)?;
-    let references = counters.references();
-    for (place, testimony) in testimonies.iter().enumerate() {
-        let Some(testimony) = testimony else { continue };
-        if verdict.testimony.agrees(testimony) {
-            continue;
-        }
-        let name = names[place];
-        match references.get(place).copied().flatten() {
-            Some(counter) if verdict.by_majority() => {
-                broken[place] = true;
-                report(Line::Lies {
-                    name,
-                    nominal: counter.frequency(),
-                    actual: verdict.true_rate(counter.frequency(), testimony),
-                });
-            }
-            _ => report(Line::Disputed {
-                name,
-                frequency: testimony.frequency,
-                believed: verdict.testimony.frequency,
-            }),
-        }
-    }
-    let precise = references
-        .get(verdict.believed)
-        .copied()
-        .flatten()
-        .and_then(|reference| {
-            let quick = quick[verdict.believed];
-            let calibration = measure(reference, &Limits::PRECISE).ok().or(quick)?;
-            Some((reference.name(), calibration))
-        });
-    for (place, broken) in broken.into_iter().enumerate() {
-        if broken {
-            counters.dismiss(place);
-        }
-    }
-    precise
 }

@@ -10,6 +10,7 @@ use drivers::i8254::I8254;
 use drivers::sim::{
     AcpiTimerModel, Clock, CpuidTable, HpetModel, I8254Model, PortsModel, ProcessorModel,
 };
+use drivers::step;
 use timecounter::Timecounter;
 
 const TSC_HZ: u64 = 2_596_104_000;
@@ -371,24 +372,20 @@ fn the_smallest_step_is_found() {
     for step in [1, 26, 1_000] {
         let machine = Machine::new();
         machine.processor.set_step(step);
-        let found = calibrate::smallest_step(|| machine.tsc(), u64::MAX, 1_000);
+        let found = step::smallest_step(|| machine.tsc(), u64::MAX, 1_000);
         assert_eq!(found, step, "a TSC that moves by {step}");
     }
 }
 
 #[test]
 fn the_step_of_a_counter_that_stands_still_or_steps_back_is_still_positive() {
-    assert_eq!(
-        calibrate::smallest_step(|| 7, u64::MAX, 100),
-        1,
-        "never moved"
-    );
+    assert_eq!(step::smallest_step(|| 7, u64::MAX, 100), 1, "never moved");
     let next = Cell::new(0);
     let other_cpu = || {
         let value = [100, 126, 90, 142][next.get() % 4];
         next.set(next.get() + 1);
         value
     };
-    let step = calibrate::smallest_step(other_cpu, u64::MAX, 4);
+    let step = step::smallest_step(other_cpu, u64::MAX, 4);
     assert_eq!(step, 26, "the step back of 36 is left out");
 }
