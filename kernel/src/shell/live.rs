@@ -3,8 +3,8 @@
 use super::machine::{Ended, Machine, StartError};
 use super::output::Output;
 use super::{Outcome, Session, run_rc};
-use crate::arch::cpu;
 use crate::arch::exit::{self, ExitStatus};
+use crate::mm::{PAGE_SIZE, frames};
 use crate::sysctl::System;
 use crate::sysctl::clock::{Around, ClockSystem, TscFacts};
 use crate::tunables::Tunables;
@@ -27,7 +27,9 @@ pub fn run(tunables: &Tunables) -> ! {
     let around = Around {
         hz: time::hz,
         syscalls: proc::clock_calls,
-        relax: cpu::wait_for_interrupt,
+        free_pages: || frames::free_bytes() / PAGE_SIZE,
+        // Programs in the background run meanwhile.
+        relax: proc::idle,
     };
     let machine = Live {
         system: ClockSystem::new(time::clock(), tunables, tsc, around),

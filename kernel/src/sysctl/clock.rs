@@ -42,6 +42,8 @@ pub struct Around {
     pub hz: fn() -> u32,
     /// Clock system calls made since boot.
     pub syscalls: fn() -> u64,
+    /// Pages of memory not in use.
+    pub free_pages: fn() -> u64,
     /// Called while a change of counter waits for the next tick.
     pub relax: fn(),
 }
@@ -146,6 +148,7 @@ impl System for ClockSystem {
             Statistic::BackwardSamples => counted.backward_samples(),
             Statistic::MissedWraps => counted.missed_wraps(),
             Statistic::Rebased => counted.rebased(),
+            Statistic::FreePages => (self.around.free_pages)(),
         }
     }
 

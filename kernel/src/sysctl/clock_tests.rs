@@ -68,6 +68,7 @@ fn system(tunables: &Tunables) -> ClockSystem {
     let around = Around {
         hz: || 2_000,
         syscalls: || 7,
+        free_pages: || 60_000,
         relax: || {},
     };
     ClockSystem::new(clock, tunables, TscFacts::default(), around)

@@ -106,6 +106,7 @@ impl System for Fake {
             Statistic::Syscalls => 17,
             Statistic::LatePublications => 3,
             Statistic::BackwardSamples | Statistic::MissedWraps | Statistic::Rebased => 0,
+            Statistic::FreePages => 60_000,
         }
     }
 

@@ -59,6 +59,7 @@ pub fn walk(system: &dyn System) -> Vec<Oid> {
             source: Source::Counter(counter.name.clone(), field),
         }));
     }
+    leaves.extend(table::VM.iter().map(fixed));
     leaves.extend(table::MACHDEP.iter().map(fixed));
     leaves
 }

@@ -36,6 +36,8 @@ pub enum Statistic {
     MissedWraps,
     /// Times the clock went on without a counter that had stepped back.
     Rebased,
+    /// Pages of memory not in use.
+    FreePages,
 }
 
 /// An integer that the kernel fixed while it came up.

@@ -206,6 +206,13 @@ pub(super) const FIELDS: &[Field] = &[
     },
 ];
 
+/// Memory.
+pub(super) const VM: &[Node] = &[statistic!(
+    "vm.stats.vm.v_free_count",
+    FreePages,
+    "Free pages"
+)];
+
 /// What belongs to single chips.
 pub(super) const MACHDEP: &[Node] = &[
     constant!(
