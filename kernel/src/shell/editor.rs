@@ -129,22 +129,18 @@ impl Editor {
         None
     }
 
-    /// A typed character. At the end of the line, the usual case, it is all
-    /// that has to be sent.
+    /// A typed character. It and what it pushes to the right is all that has
+    /// to be sent; at the end of the line, the usual case, just it.
     fn insert_typed(&mut self, c: char, out: &mut dyn Output) -> Option<Event> {
         if self.line.len() >= LIMIT {
             self.overflow = true;
             out.put(BELL);
             return None;
         }
-        let at_end = self.cursor == self.line.len();
         self.line.insert(self.cursor, c);
+        put(self.line.iter().skip(self.cursor), out);
         self.cursor += 1;
-        if at_end {
-            out.put(c.encode_utf8(&mut [0; 4]));
-        } else {
-            self.draw(out);
-        }
+        self.put_cursor_back(out);
         None
     }
 
@@ -234,14 +230,23 @@ impl Editor {
     /// Draws the line anew.
     fn draw(&self, out: &mut dyn Output) {
         write!(out, "\r{}", self.prompt);
-        for c in &self.line {
-            out.put(c.encode_utf8(&mut [0; 4]));
-        }
+        put(&self.line, out);
         out.put("\x1b[K");
+        self.put_cursor_back(out);
+    }
+
+    /// Moves the terminal's cursor from the end of the line to where ours is.
+    fn put_cursor_back(&self, out: &mut dyn Output) {
         match self.line.len() - self.cursor {
             0 => {}
             columns => write!(out, "\x1b[{columns}D"),
         }
+    }
+}
+
+fn put<'a>(characters: impl IntoIterator<Item = &'a char>, out: &mut dyn Output) {
+    for c in characters {
+        out.put(c.encode_utf8(&mut [0; 4]));
     }
 }
 

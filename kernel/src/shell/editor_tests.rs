@@ -77,8 +77,8 @@ fn the_screen_follows_an_edit_in_the_middle() {
     let mut editor = Editor::new("> ");
     let (_, screen) = type_at(&mut editor, b"ac\x1b[Db");
     assert_eq!(
-        screen, "ac\r> ac\x1b[K\x1b[1D\r> abc\x1b[K\x1b[1D",
-        "the cursor moves, then the line is drawn with the new character"
+        screen, "ac\r> ac\x1b[K\x1b[1Dbc\x1b[1D",
+        "the cursor moves, then the new character and all behind it are sent"
     );
 }
 
