@@ -1,4 +1,11 @@
 //! Bring-up, in order.
+//!
+//! Each step needs the ones before it: the console to say what goes wrong,
+//! memory for the stacks of the exceptions, exceptions before anything that
+//! may raise one, the RAM disk for the tunables, tables and tunables for the
+//! clock, and the clock before the first tick. What the machine lacks is a
+//! line in the log where the kernel can do without it, and a panic where it
+//! cannot.
 
 use bootloader_api::{BootInfo, BootloaderConfig};
 

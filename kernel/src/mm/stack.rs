@@ -10,8 +10,8 @@ use x86_64::VirtAddr;
 use super::{PAGE_SIZE, frames, kernel};
 use crate::sync::IrqMutex;
 
-/// Pages of a stack. The deepest use is the shell's: line editing, a sysctl
-/// handler and formatting, well under half of it.
+/// Pages of a stack: a system call or a fault of a program with a tick on top.
+/// The kernel's own thread keeps the loader's stack, which is larger.
 const PAGES: u64 = 8;
 /// Addresses a stack takes, guard page included, rounded to a power of two.
 const SLOT: u64 = 16 * PAGE_SIZE;
