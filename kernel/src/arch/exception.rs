@@ -73,10 +73,12 @@ impl fmt::Display for Exception {
         write!(f, "{} (vector {})", self.name(), self.vector)?;
         if let Some(address) = self.address {
             // SDM 3A, figure 4-12.
-            let access = match code & 0x12 {
-                0x10 | 0x12 => "execute",
-                0x02 => "write",
-                _ => "read",
+            let access = if code & 0x10 != 0 {
+                "execute"
+            } else if code & 2 != 0 {
+                "write"
+            } else {
+                "read"
             };
             let mode = if code & 4 != 0 { "user" } else { "kernel" };
             let why = if code & 8 != 0 {

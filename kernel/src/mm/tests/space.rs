@@ -146,9 +146,10 @@ fn a_stack_has_an_unmapped_page_below_it_and_gives_its_frames_back() {
     // The first stack makes tables that stay.
     drop(KernelStack::new().expect("a stack"));
     let before = frames::free_bytes();
+    let neighbour = KernelStack::new().expect("a stack");
+    let used = before - frames::free_bytes();
     let stack = KernelStack::new().expect("a stack");
     let top = stack.top();
-    let used = before - frames::free_bytes();
     assert!(kernel::translate(top - 8).is_some(), "the top is mapped");
     assert!(
         kernel::translate(top - used).is_some(),
@@ -160,8 +161,9 @@ fn a_stack_has_an_unmapped_page_below_it_and_gives_its_frames_back() {
         "the page below is not"
     );
     assert_eq!(kernel::translate(top), None, "nor the one above");
+    drop(neighbour);
     drop(stack);
-    assert_eq!(frames::free_bytes(), before, "its frames are free again");
+    assert_eq!(frames::free_bytes(), before, "all frames are free again");
     assert_eq!(kernel::translate(top - 8), None, "and it is gone");
 }
 
