@@ -5,6 +5,7 @@
 //! * [`Process`] and the entry point: what the kernel left on the stack.
 //! * [`Function`]: calls into the vDSO.
 //! * [`fault`]: deliberate faults, for testing a kernel's answer to them.
+//! * [`vectors`]: values held in registers that a kernel must not mix up.
 
 mod call;
 pub mod fault;
@@ -14,6 +15,7 @@ mod memory;
 mod process;
 #[cfg(feature = "program")]
 mod start;
+pub mod vectors;
 
 pub use call::{
     BadPointer, Memory, clock_getres, clock_getres_into, clock_gettime, clock_gettime_into, exit,
