@@ -1,7 +1,7 @@
 //! The RAM disk: a ustar archive that the loader leaves in memory.
 //!
 //! It holds `kernel`, `cmdline`, `etc/rc`, `bin/NAME` and
-//! `lib/linux-vdso.so.1`; [`file`] finds one by its name. The archive comes
+//! `lib/linux-vdso.so.1`; [`file()`] finds one by its name. The archive comes
 //! from outside, so its structure (checksums, sizes, terminator) is verified
 //! once, in [`init`], and an archive that fails it counts as absent.
 

@@ -47,7 +47,7 @@ impl Protection {
 /// Why a page could not be mapped or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapError {
-    /// Not the start of a page below [`USER_END`].
+    /// Not the start of a page below [`USER_END`](super::paging::USER_END).
     BadAddress,
     /// Something is mapped there already.
     InUse,

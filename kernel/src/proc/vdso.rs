@@ -35,7 +35,7 @@ static FRAMES: Once<Vec<SharedFrame>> = Once::new();
 pub enum VdsoError {
     /// Not an ELF file.
     NotElf,
-    /// Longer than [`MAX_PAGES`] pages.
+    /// Longer than 16 pages.
     TooLong,
     /// Its pages cannot be shared.
     NotShared,
