@@ -1,6 +1,6 @@
 //! The gate before the clock's writer.
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, Site};
 
 /// Lets one caller at a time through and turns others away, so that no
 /// interrupt ever waits for the code it interrupted.
@@ -38,7 +38,7 @@ impl Gate {
         // Acquire pairs with the release in `drop`: who comes next sees all
         // that the one before stored inside.
         self.taken
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(0, 1, Site::Enter.ordering(), Ordering::Relaxed)
             .ok()
             .map(|_| Inside(self))
     }
@@ -52,6 +52,6 @@ impl Default for Gate {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.taken.store(0, Ordering::Release);
+        self.0.taken.store(0, Site::Leave.ordering());
     }
 }

@@ -2,6 +2,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, loom))]
+extern crate std;
+
 pub mod bintime;
 #[cfg(not(loom))]
 pub mod clock;
@@ -25,7 +28,7 @@ pub mod second;
 pub mod select;
 #[cfg(not(loom))]
 mod settime;
-mod sync;
+pub mod sync;
 pub mod tick;
 pub mod timespec;
 pub mod validate;

@@ -16,7 +16,9 @@
 
 use crate::bintime::Bintime;
 use crate::reader::{self, Extent, View, carried};
-use crate::ring::{Payload, Ring, Slot};
+#[cfg(not(loom))]
+use crate::ring::Slot;
+use crate::ring::{Payload, Ring};
 use crate::scale::{Multiplier, Scale};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::timespec::Timespec;

@@ -282,7 +282,7 @@ impl Registry {
     }
 
     fn len(&self) -> usize {
-        self.count.load(Ordering::Acquire) as usize
+        self.count.load(Ordering::Relaxed) as usize
     }
 
     /// Enters `counter` behind the others; called under the gate.
@@ -305,17 +305,17 @@ impl Registry {
         }
         let index = self.len();
         let entry = self.entries.get(index).ok_or(RegisterError::Full)?;
-        entry.counter.call_once(|| counter);
         entry
             .frequency
             .store(counter.frequency(), Ordering::Relaxed);
         entry.quality.store(counter.quality(), Ordering::Relaxed);
+        // Who gets the counter out of the `Once` sees what was stored before it
+        // was put in; the count below needs no order of its own.
+        entry.counter.call_once(|| counter);
         if counter.user_counter() == UserCounter::Tsc && mask == u64::MAX {
             self.tsc.store(index as u32, Ordering::Relaxed);
         }
-        // Release pairs with the acquire in `len`: who sees the count sees the
-        // entry.
-        self.count.store(index as u32 + 1, Ordering::Release);
+        self.count.store(index as u32 + 1, Ordering::Relaxed);
         Ok(Registered {
             index: index as u8,
             counter,

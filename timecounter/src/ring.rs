@@ -40,7 +40,7 @@
 //! (49 days at 1 kHz) could take one slot for another.
 
 use crate::generation;
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering, Site};
 
 /// What a slot holds beside its generation and kind: words that are stored and
 /// loaded one by one, each atomically, in no particular order.
@@ -135,7 +135,7 @@ impl<P, const N: usize> Ring<P, N> {
     #[inline(always)]
     #[must_use]
     pub fn current(&self) -> u32 {
-        self.current.generation.load(Ordering::Acquire) // R1
+        self.current.generation.load(Site::Current.ordering()) // R1
     }
 
     /// The slot in which `generation` is, was or will be.
@@ -164,7 +164,7 @@ impl<P, const N: usize> Ring<P, N> {
     pub fn accept(&self, slot: &Slot<P>, generation: u32) -> bool {
         // R2 pairs with the release fence W1: if any field loaded above was
         // stored behind that fence, the load below sees the 0 or a later value.
-        fence(Ordering::Acquire);
+        Site::Accept.fence();
         slot.generation.load(Ordering::Relaxed) == generation
     }
 }
@@ -194,13 +194,15 @@ impl<P: Payload, const N: usize> Ring<P, N> {
 
         slot.generation.store(0, Ordering::Relaxed);
         go(after())?;
-        fence(Ordering::Release); // W1, pairs with R2 in `accept`
+        Site::Mark.fence(); // W1, pairs with R2 in `accept`
         slot.kind.store(kind, Ordering::Relaxed);
         go(after())?;
         go(slot.payload.store(segment, after))?;
         slot.generation.store(next, Ordering::Relaxed);
         go(after())?;
-        self.current.generation.store(next, Ordering::Release); // W2, pairs with R1
+        self.current
+            .generation
+            .store(next, Site::Publish.ordering()); // W2, pairs with R1
         go(after())?;
         Some(next)
     }
