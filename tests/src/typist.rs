@@ -28,6 +28,9 @@ const PROMPT: &str = "timehands> ";
 /// line left unfinished, so that Enter is not taken for a part of it.
 const NOTHING: u8 = 0x18;
 
+/// What a terminal sends for Ctrl-C.
+const CTRL_C: u8 = 0x03;
+
 /// Longest that one line may take, programs included.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -96,6 +99,19 @@ impl Typist {
         let behind_echo = sent.split_once('\n').map_or("", |(_, behind)| behind);
         let output = behind_echo.split(PROMPT).next().unwrap_or_default();
         Ok(output.replace("\r\n", "\n"))
+    }
+
+    /// Starts a program, waits until it has printed `sign`, types Ctrl-C, and
+    /// returns what the guest sent until it asked for the next line.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line); so a program that Ctrl-C does not end is one.
+    pub fn interrupt(&mut self, program: &str, sign: &str) -> Result<String> {
+        self.serial.write_all(program.as_bytes())?;
+        self.serial.write_all(b"\r")?;
+        self.wait_for(sign)?;
+        self.serial.write_all(&[CTRL_C])?;
+        self.line(b"")
     }
 
     /// Types `shutdown` and waits for the orderly end.

@@ -1,0 +1,172 @@
+//! Programs in the guest: what they may do, what ends them, what they leave.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use libtest_mimic::Arguments;
+use timehands_tests::typist::Typist;
+use timehands_tests::{LIMIT, boot, machine, output, trial};
+
+fn main() -> ExitCode {
+    let trials = vec![
+        trial("system_calls_answer_as_on_linux", system_calls),
+        trial(
+            "a_fault_ends_the_program_with_one_line_and_nothing_else",
+            faults,
+        ),
+        trial("hostile_flags_reach_no_kernel_code", hostile_flags),
+        trial("programs_at_once_keep_their_vector_registers", registers),
+        trial("a_program_that_ended_leaves_no_memory_behind", memory),
+        trial("more_programs_than_there_is_room_for_are_refused", too_many),
+        trial("ctrl_c_ends_the_program_in_the_foreground", interrupt),
+        trial("clocks_do_not_go_back_for_programs_at_once", clocks),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn system_calls() -> Result<()> {
+    let text = output(&machine()?, &["calls"])?;
+    ensure!(text.ends_with(" 0 failed\n"), "calls printed:\n{text}");
+    Ok(())
+}
+
+/// What each fault of `faulter` is called, and the address it is for, if that
+/// is the same in every build.
+const FAULTS: [(&str, &str, Option<&str>); 14] = [
+    ("null", "page fault", Some("0x0")),
+    ("text", "page fault", None),
+    ("timehands", "page fault", None),
+    ("hpet", "page fault", None),
+    ("vdso", "page fault", None),
+    ("jump", "page fault", None),
+    ("kernel", "page fault", Some("0xffff800000000000")),
+    ("stack", "page fault", None),
+    ("undefined", "invalid opcode", None),
+    ("divide", "divide error", None),
+    ("privileged", "general protection", None),
+    ("port", "general protection", None),
+    ("noncanonical", "general protection", None),
+    ("noncanonical-jump", "general protection", None),
+];
+
+fn faults() -> Result<()> {
+    let mut commands: Vec<String> = FAULTS.map(|(name, ..)| format!("faulter {name}")).into();
+    commands.push("faulter none".to_owned());
+    commands.push("help".to_owned());
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let run = boot(&machine()?, &commands, LIMIT)?;
+    let text = String::from_utf8_lossy(&run.output);
+    let mut lines = text.lines();
+    for (name, exception, address) in FAULTS {
+        let announced = lines.next().unwrap_or_default();
+        ensure!(announced == format!("faulter: {name}"), "{announced}");
+        let line = lines.next().unwrap_or_default();
+        ensure!(
+            line.starts_with("faulter: pid ") && line.contains(&format!(": {exception} at 0x")),
+            "{name} should end with a {exception}: {line}"
+        );
+        ensure!(
+            address.is_none_or(|address| line.ends_with(&format!("(address {address})"))),
+            "{name} is about {address:?}: {line}"
+        );
+    }
+    ensure!(
+        lines.count() > 5,
+        "the shell should go on and print its help:\n{text}"
+    );
+    Ok(())
+}
+
+fn hostile_flags() -> Result<()> {
+    let text = output(&machine()?, &["faulter flags", "faulter flags"])?;
+    ensure!(
+        text == "faulter: flags survived\n".repeat(2),
+        "printed:\n{text}"
+    );
+    Ok(())
+}
+
+fn registers() -> Result<()> {
+    let commands = ["vectors 1 3 &", "vectors 2 3 &", "vectors 3 3", "wait"];
+    let text = output(&machine()?, &commands)?;
+    for seed in 1..=3 {
+        let line = format!("vectors: {seed}: kept");
+        ensure!(text.lines().any(|l| l == line), "no '{line}' in:\n{text}");
+    }
+    Ok(())
+}
+
+/// Programs started a thousand times, in every way that they can end.
+fn memory() -> Result<()> {
+    const ENDS: [&str; 5] = [
+        "faulter none",
+        "faulter null",
+        "faulter stack",
+        "vectors",
+        "calls",
+    ];
+    let measure = ["sysctl -n vm.stats.vm.v_free_count"];
+    // The first of each may leave a page table that all later ones use again.
+    let mut commands = ENDS.to_vec();
+    commands.extend(measure);
+    for _ in 0..200 {
+        commands.extend(ENDS);
+    }
+    commands.extend(measure);
+    let run = boot(&machine()?, &commands, LIMIT)?;
+    let text = String::from_utf8_lossy(&run.output);
+    let free: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    let [before, after] = free[..] else {
+        anyhow::bail!("no two counts of free pages: {free:?}, {}", run.end);
+    };
+    ensure!(
+        before == after,
+        "{before} pages were free before 1,000 programs, {after} after"
+    );
+    Ok(())
+}
+
+fn too_many() -> Result<()> {
+    let mut commands = vec!["faulter none &"; 100];
+    commands.extend(["wait", "calls"]);
+    let run = boot(&machine()?, &commands, LIMIT)?;
+    let text = String::from_utf8_lossy(&run.output);
+    let refused = text
+        .lines()
+        .filter(|&line| line == "faulter: too many processes");
+    let refused = refused.count();
+    ensure!(
+        (1..100).contains(&refused),
+        "{refused} of 100 were refused:\n{text}"
+    );
+    ensure!(
+        text.ends_with(" 0 failed\n"),
+        "the next program should run as ever:\n{text}"
+    );
+    Ok(())
+}
+
+fn interrupt() -> Result<()> {
+    let mut typist = Typist::boot(&machine()?)?;
+    let text = typist.interrupt("syscall_timing -l 1000 getuid", "periteration")?;
+    ensure!(
+        text.contains("syscall_timing: interrupted"),
+        "it went on:\n{text}"
+    );
+    let text = typist.line(b"calls")?;
+    ensure!(
+        text.contains(" 0 failed"),
+        "the next program should run as ever:\n{text}"
+    );
+    Ok(())
+}
+
+fn clocks() -> Result<()> {
+    let commands = ["clockloop -s 3 &", "clockloop -s 3", "wait"];
+    let text = output(&machine()?, &commands)?;
+    let clean = text.lines().filter(|line| {
+        line.ends_with("0 steps back, worst 0 ns, 0 coarse ahead, 0 realtime jumps")
+    });
+    ensure!(clean.count() == 2, "printed:\n{text}");
+    Ok(())
+}
