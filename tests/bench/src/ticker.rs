@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use timecounter::clock::Clock;
@@ -18,9 +18,9 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// Winds `clock` up `hz` times a second, on `cpu` if one is given. As with
-    /// an interrupt there is no catching up: a tick that the host delays makes
-    /// the next one late.
+    /// Winds `clock` up `hz` times a second, on `cpu` if one is given. As with a
+    /// periodic interrupt, ticks keep to their grid, and those that the host
+    /// does not let through are lost.
     ///
     /// # Errors
     ///

@@ -205,16 +205,20 @@ extern "C" fn getcpu(cpu: *mut u32, node: *mut u32, cache: *mut u8) -> isize {
 /// The timehands page, which is mapped below the object.
 #[inline(always)]
 fn page() -> &'static TimehandsPage {
-    let page: *const TimehandsPage;
+    // The address of the slots is the one that costs nothing to add to.
+    const SLOTS_OFFSET: usize = 0x100;
+    let slots: *const u8;
     // SAFETY: an address is computed, and nothing else.
     unsafe {
         asm!(
             ".hidden timehands_page",
-            "lea {page}, [rip + timehands_page]",
-            page = out(reg) page,
+            "lea {slots}, [rip + timehands_page + {offset}]",
+            slots = out(reg) slots,
+            offset = const SLOTS_OFFSET,
             options(pure, nomem, nostack, preserves_flags),
         );
     }
+    let page = slots.wrapping_sub(SLOTS_OFFSET).cast::<TimehandsPage>();
     // SAFETY: who mapped the object has mapped a timehands page there, readable
     // as long as the object is mapped. All that changes in it is atomic.
     unsafe { &*page }

@@ -168,6 +168,14 @@ fn ordered_batch(tsc: impl OrderedTsc) -> u64 {
     })
 }
 
+/// The function stores its result itself; the status is not looked at.
+fn call_batch(time: Function<Timespec>, clock: ClockId) -> u64 {
+    let mut result = Timespec::default();
+    batch(|| {
+        time.call_into(clock, &mut result);
+    })
+}
+
 /// Waits until the clock has changed over to the TSC, so that every read is an
 /// ordinary one.
 fn wait_for_tsc(object: Object, time: Function<Timespec>) -> Result<()> {
@@ -213,15 +221,10 @@ fn measure(
 
     let mut rdtsc = || batch(|| Lfence.tsc(&()).whole());
     let mut ordered = || ordered_batch(tsc);
-    let [mut first, mut second, mut third] = [Timespec::default(); 3];
-    let mut timespec = || batch(|| ours.call_into(ClockId::MONOTONIC, &mut first));
+    let mut timespec = || call_batch(ours, ClockId::MONOTONIC);
     let mut ns = || batch(|| page.monotonic_ns(&counters));
-    let mut coarse = || batch(|| ours.call_into(ClockId::MONOTONIC_COARSE, &mut second));
-    let mut theirs = || {
-        host.map_or(0, |host| {
-            batch(|| host.call_into(ClockId::MONOTONIC, &mut third))
-        })
-    };
+    let mut coarse = || call_batch(ours, ClockId::MONOTONIC_COARSE);
+    let mut theirs = || host.map_or(0, |host| call_batch(host, ClockId::MONOTONIC));
     let mut quanta_now = || batch(|| quanta.now());
     let mut minstant_now = || batch(minstant::Instant::now);
     let mut std_now = || batch(std::time::Instant::now);
