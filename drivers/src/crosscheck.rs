@@ -167,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn a_vague_statement_that_agrees_with_everybody_is_not_believed_for_it() {
+        let vague = Some(Testimony {
+            quality: STATEMENT,
+            frequency: 2_010_000_000,
+            error_ppb: 10_000_000,
+        });
+        let verdict = verdict(&[says(950, 2_000_000_000), says(900, 2_020_000_000), vague]);
+        assert_eq!(verdict.believed, 0, "two votes against its three");
+        assert!(verdict.by_majority(), "two for, one against");
+    }
+
+    #[test]
     fn agreement_ends_just_above_tolerance_and_bounds() {
         let base = says(0, 1_000_000_000).expect("given");
         // 500 ppm of tolerance and twice 50 ppm of bounds.

@@ -7,9 +7,9 @@
 //!
 //! Source: ACPI specification 6.5, section 5.2.12.
 
-use crate::tables::{HEADER_LENGTH, Table, TableError};
+use crate::tables::{Table, TableError};
 
-const LOCAL_APIC_ADDRESS: usize = HEADER_LENGTH;
+const LOCAL_APIC_ADDRESS: usize = 36;
 const FLAGS: usize = 40;
 const ENTRIES: usize = 44;
 

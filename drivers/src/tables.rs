@@ -14,8 +14,6 @@ use core::fmt;
 use crate::acpi_timer::{self, AcpiTimerError};
 use crate::hpet::HpetError;
 
-/// Length of the header that all tables start with.
-pub(crate) const HEADER_LENGTH: usize = 36;
 const HEADER_TABLE_LENGTH: usize = 4;
 
 const FADT_PM_TMR_BLK: usize = 76;
@@ -57,11 +55,7 @@ impl<'a> Table<'a> {
         }
         let length = table.u32(HEADER_TABLE_LENGTH).ok_or(TableError::Short)?;
         let length = usize::try_from(length).map_err(|_| TableError::Short)?;
-        let whole = bytes.get(..length).ok_or(TableError::Short)?;
-        if length < HEADER_LENGTH {
-            return Err(TableError::Short);
-        }
-        Ok(Self(whole))
+        bytes.get(..length).map(Self).ok_or(TableError::Short)
     }
 
     /// Over any bytes, for parts of a table.

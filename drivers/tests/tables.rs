@@ -232,6 +232,13 @@ fn entries_that_cannot_be_stepped_over_end_the_list() {
         let madt = Madt::new(&bytes).expect("well formed");
         assert_eq!(madt.entries().count(), 1, "after {bad:?} nothing is left");
     }
+    let bytes = madt(&[&good, &[0, 1, 8, 0, 0, 0, 0, 0, 0], &good]);
+    let list = Madt::new(&bytes).expect("well formed");
+    assert_eq!(
+        list.entries().count(),
+        1,
+        "what looks whole behind it is not trusted"
+    );
     let bytes = madt(&[&good, &[0]]);
     let madt = Madt::new(&bytes).expect("well formed");
     assert_eq!(madt.entries().count(), 1, "a lone byte at the end");
