@@ -38,8 +38,14 @@ impl Ticker {
                 if report.send(pinned).is_err() || !run {
                     return;
                 }
+                let mut next = Instant::now();
                 while !stopped.load(Ordering::Relaxed) {
-                    thread::sleep(pause);
+                    next += pause;
+                    let now = Instant::now();
+                    match next.checked_duration_since(now) {
+                        Some(left) => thread::sleep(left),
+                        None => next = now,
+                    }
                     clock.windup();
                 }
             })?;
