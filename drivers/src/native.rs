@@ -35,9 +35,10 @@ impl PortIo for Ports {
     fn read_u8(&self, port: u16) -> u8 {
         let value;
         // SAFETY: the maker of `self` promised the privilege and answers for
-        // the chip behind the port; the instruction touches no memory.
+        // the chip behind the port. No `nomem`: a counter read must stay
+        // between the loads and stores around it in the program.
         unsafe {
-            asm!("in al, dx", out("al") value, in("dx") port, options(nomem, nostack, preserves_flags));
+            asm!("in al, dx", out("al") value, in("dx") port, options(nostack, preserves_flags));
         }
         value
     }
@@ -52,8 +53,7 @@ impl PortIo for Ports {
 
     fn read_u32(&self, port: u16) -> u32 {
         let value;
-        // SAFETY: as in `read_u8`. No `nomem`: a counter read must stay after
-        // the loads that precede it in the program.
+        // SAFETY: as in `read_u8`.
         unsafe {
             asm!("in eax, dx", out("eax") value, in("dx") port, options(nostack, preserves_flags));
         }
