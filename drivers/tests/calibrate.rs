@@ -315,7 +315,7 @@ fn a_counter_that_keeps_stepping_back_has_no_rate() {
         // Little steps, and only within a bracket: what is lost there is too
         // little to tell the halves of the window apart.
         let now_ps = machine.clock.now_ps();
-        if now_ps - last_ps.replace(now_ps) < 1_000_000 {
+        if now_ps - last_ps.replace(now_ps) < 200_000 {
             close.set(close.get() + 1);
             if close.get().is_multiple_of(20) {
                 machine.processor.tsc.jump(-1_000);
