@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn sleeper() -> io::Result<Child> {
-        Child::spawn(command("sleep").arg("600"))
+        Child::spawn(command("sleep").arg("600").stdout(process::Stdio::null()))
     }
 
     #[test]
@@ -148,6 +148,49 @@ mod tests {
         assert!(std::path::Path::new(&proc_entry).exists(), "it never ran");
         drop(child);
         assert!(!std::path::Path::new(&proc_entry).exists(), "it still runs");
+        Ok(())
+    }
+
+    /// Set in the process that plays the parent below.
+    const PARENT: &str = "TIMEHANDS_LEASH_PARENT";
+
+    /// Whether a process still runs; one that nobody has collected does not.
+    fn runs(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().next());
+        state.is_some_and(|state| state != "Z")
+    }
+
+    #[test]
+    fn a_child_dies_with_a_parent_that_is_killed() -> io::Result<()> {
+        if std::env::var_os(PARENT).is_some() {
+            let child = sleeper()?;
+            println!("\npid {}", child.inner.id());
+            thread::sleep(Duration::from_secs(600));
+        }
+        let mut parent = Command::new(std::env::current_exe()?)
+            .args(["--nocapture", "a_child_dies_with_a_parent_that_is_killed"])
+            .env(PARENT, "1")
+            .stdout(process::Stdio::piped())
+            .spawn()?;
+        let stdout = parent.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut lines = io::BufRead::lines(io::BufReader::new(stdout)).map_while(Result::ok);
+        let pid = lines.find_map(|line| Some(line.strip_prefix("pid ")?.to_owned()));
+        let pid = pid.ok_or(io::ErrorKind::UnexpectedEof)?;
+        assert!(runs(&pid), "the child never ran");
+        parent.kill()?;
+        parent.wait()?;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while runs(&pid) {
+            assert!(
+                Instant::now() < deadline,
+                "process {pid} outlived its parent"
+            );
+            thread::sleep(POLL);
+        }
         Ok(())
     }
 
