@@ -6,7 +6,8 @@
 //! act, and asking it (`prctl(PR_SET_PDEATHSIG)`) has to happen between fork
 //! and exec, which safe Rust does not offer. `setpriv --pdeathsig` from
 //! util-linux does exactly that and then becomes the program, so a child is
-//! started through it. Where it is missing, only the first two protect.
+//! started through it. Where it is missing, or we die in the milliseconds
+//! before it has asked, only the first two protect.
 //!
 //! A batch child such as `cargo test` has children of its own. It is started
 //! through coreutils' `timeout`, which puts the whole family into one process
@@ -180,10 +181,14 @@ mod tests {
         let mut lines = io::BufRead::lines(io::BufReader::new(stdout)).map_while(Result::ok);
         let pid = lines.find_map(|line| Some(line.strip_prefix("pid ")?.to_owned()));
         let pid = pid.ok_or(io::ErrorKind::UnexpectedEof)?;
-        assert!(runs(&pid), "the child never ran");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // Before that it is still setpriv, and may not have asked yet.
+        while std::fs::read_to_string(format!("/proc/{pid}/comm"))?.trim() != "sleep" {
+            assert!(Instant::now() < deadline, "the child never ran");
+            thread::sleep(POLL);
+        }
         parent.kill()?;
         parent.wait()?;
-        let deadline = Instant::now() + Duration::from_secs(10);
         while runs(&pid) {
             assert!(
                 Instant::now() < deadline,
