@@ -1,6 +1,7 @@
 //! Measurements on the host, with the production code and no guest.
 //!
 //! * `read` (binary): what a clock read costs, ours beside others.
+//! * [`litmus`] (and a binary) looks for a step back between two processors.
 //! * [`cpu`] pins threads to processors.
 //! * [`tsc`] makes the host's TSC a timecounter.
 //! * [`ticker`] is the tick of a kernel: a thread that winds a clock up.
@@ -9,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+pub mod litmus;
 pub mod sample;
 pub mod ticker;
 pub mod tsc;
