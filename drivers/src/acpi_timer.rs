@@ -200,6 +200,14 @@ impl<P: PortIo, M: Mmio> AcpiTimer<P, M> {
 }
 
 impl<P: PortIo, M: Mmio> Timecounter for AcpiTimer<P, M> {
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.careful {
+            "failed the read test: three reads a sample"
+        } else {
+            "passed the read test"
+        })
+    }
+
     fn name(&self) -> &'static str {
         if self.careful {
             "ACPI-safe"

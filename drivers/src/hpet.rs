@@ -212,6 +212,10 @@ impl<M: Mmio> Hpet<M> {
 }
 
 impl<M: Mmio> Timecounter for Hpet<M> {
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("steady on every CPU and asleep, dear to read")
+    }
+
     fn name(&self) -> &'static str {
         "HPET"
     }

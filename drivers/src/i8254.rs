@@ -235,6 +235,10 @@ impl<P: PortIo> I8254<P> {
 }
 
 impl<P: PortIo> Timecounter for I8254<P> {
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("wraps every 55 ms, dearest to read")
+    }
+
     fn name(&self) -> &'static str {
         "i8254"
     }

@@ -247,6 +247,10 @@ impl<T: TscRead> Tsc<T> {
 }
 
 impl<T: TscRead> Timecounter for Tsc<T> {
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.reason)
+    }
+
     fn name(&self) -> &'static str {
         "TSC"
     }

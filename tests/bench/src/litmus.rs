@@ -247,11 +247,15 @@ fn write(world: &World, cpu: usize, effort: Effort, mut report: Report) -> Resul
                 reader.read();
             }
         }
-        let rate = if report.windups % 2 == 0 { 1 } else { -1 };
+        let rate = if report.windups.is_multiple_of(2) {
+            1
+        } else {
+            -1
+        };
         clock.set_adjustment(rate * MAX_ADJUSTMENT)?;
         // Every other windup runs through, so that the tail left by a long stop
         // is not all there is to read.
-        if report.windups % 2 == 0 {
+        if report.windups.is_multiple_of(2) {
             pending = pending.or_else(|| plan.next());
         }
         let mut passed = 0;
