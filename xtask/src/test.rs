@@ -49,6 +49,11 @@ const GROUPS: &[Group] = &[
         steps: || vec![program("vectors")],
     },
     Group {
+        name: "object",
+        long: false,
+        steps: || vec![program("object")],
+    },
+    Group {
         name: "guest",
         long: false,
         steps: || vec![program("guest")],
