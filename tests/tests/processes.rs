@@ -78,9 +78,18 @@ fn faults() -> Result<()> {
 }
 
 fn hostile_flags() -> Result<()> {
-    let text = output(&machine()?, &["faulter flags", "faulter flags"])?;
+    // Several, so that one gives up the processor to one that has not run yet.
+    let text = output(
+        &machine()?,
+        &[
+            "faulter flags &",
+            "faulter flags &",
+            "faulter flags",
+            "wait",
+        ],
+    )?;
     ensure!(
-        text == "faulter: flags survived\n".repeat(2),
+        text == "faulter: flags survived\n".repeat(3),
         "printed:\n{text}"
     );
     Ok(())

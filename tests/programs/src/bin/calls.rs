@@ -10,7 +10,7 @@
 
 use user::abi::{ClockId, Errno, auxiliary};
 use user::print::{STDERR, STDOUT};
-use user::sys::{self, BadPointer, Memory, Process, fault};
+use user::sys::{self, BadPointer, Memory, Process};
 use user::vdso::Clocks;
 use user::{eprintln, println};
 
@@ -171,7 +171,6 @@ fn process_calls(checks: &mut Checks, process: &Process) {
             process.auxiliary(key).is_some_and(|value| value > 0),
         );
     }
-    fault::hostile_flags();
 }
 
 fn main(process: &Process) -> i32 {

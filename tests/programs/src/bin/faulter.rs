@@ -1,7 +1,7 @@
 //! Commits the fault that its argument names.
 //!
 //! A kernel ends it there; if it comes out on the other side it says so and
-//! exits with status 1. Two names must not end it: `flags` makes a system call
+//! exits with status 1. Two names must not end it: `flags` makes system calls
 //! under hostile flags, and `none` does nothing; both exit with status 0.
 
 #![no_std]
@@ -39,8 +39,7 @@ fn main(process: &Process) -> i32 {
     match name {
         "none" => return 0,
         "flags" => {
-            fault::hostile_flags();
-            println!("faulter: flags survived");
+            fault::hostile_flags("faulter: flags survived\n");
             return 0;
         }
         _ => {}

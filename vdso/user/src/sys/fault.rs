@@ -127,21 +127,31 @@ pub fn stack_overflow() {
     unsafe { asm!("2:", "push 0", "jmp 2b", options(noreturn)) }
 }
 
-/// Sets the direction, alignment-check and nested-task flags before a system
-/// call, which the kernel must neither trip over nor run under.
-pub fn hostile_flags() {
-    // SAFETY: getpid has no effect; RFLAGS are restored before Rust code runs
-    // again, and the stack is used in balance.
-    unsafe {
-        asm!(
-            "pushfq",
-            "pushfq",
-            "or dword ptr [rsp], 0x44400",
-            "popfq",
-            "mov eax, 39",
-            "syscall",
-            "popfq",
-            out("rax") _, out("rcx") _, out("r11") _,
-        );
+/// Writes `text` to standard output and gives up the processor, both with the
+/// direction, alignment-check and nested-task flags set, under which the kernel
+/// must not run: it would copy backwards, touch memory it should not, or fault
+/// at its next `iretq`.
+pub fn hostile_flags(text: &str) {
+    const WRITE: u64 = 1;
+    const SCHED_YIELD: u64 = 24;
+    for number in [WRITE, SCHED_YIELD] {
+        // SAFETY: neither call writes to memory; RFLAGS are restored before
+        // Rust code runs again, and the stack is used in balance.
+        unsafe {
+            asm!(
+                "pushfq",
+                "pushfq",
+                "or dword ptr [rsp], 0x44400",
+                "popfq",
+                "syscall",
+                "popfq",
+                inout("rax") number => _,
+                in("rdi") 1_u64,
+                in("rsi") text.as_ptr(),
+                in("rdx") text.len(),
+                out("rcx") _,
+                out("r11") _,
+            );
+        }
     }
 }
