@@ -248,7 +248,7 @@ impl<T: TscRead> Tsc<T> {
 
 impl<T: TscRead> Timecounter for Tsc<T> {
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.reason)
+        write!(f, "{}", self.rating.reason)
     }
 
     fn name(&self) -> &'static str {
