@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use libtest_mimic::Arguments;
 use timehands_tests::typist::Typist;
 use timehands_tests::{LIMIT, boot, machine, output, trial};
+use xtask::opt::Machine;
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -20,6 +21,10 @@ fn main() -> ExitCode {
         trial("more_programs_than_there_is_room_for_are_refused", too_many),
         trial("ctrl_c_ends_the_program_in_the_foreground", interrupt),
         trial("clocks_do_not_go_back_for_programs_at_once", clocks),
+        trial(
+            "a_thousand_changes_of_counter_never_step_a_program_back",
+            switching,
+        ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -170,12 +175,54 @@ fn interrupt() -> Result<()> {
     Ok(())
 }
 
+/// How `clockloop` ends its line if it has found nothing.
+const CLEAN: &str = " 0 steps back, worst 0 ns, 0 coarse ahead, 0 realtime jumps";
+
 fn clocks() -> Result<()> {
     let commands = ["clockloop -s 3 &", "clockloop -s 3", "wait"];
     let text = output(&machine()?, &commands)?;
-    let clean = text.lines().filter(|line| {
-        line.ends_with("0 steps back, worst 0 ns, 0 coarse ahead, 0 realtime jumps")
-    });
+    let clean = text.lines().filter(|line| line.ends_with(CLEAN));
     ensure!(clean.count() == 2, "printed:\n{text}");
+    Ok(())
+}
+
+/// A program reads the clocks both ways while the counter is changed a thousand
+/// times, each time to another one.
+fn switching() -> Result<()> {
+    const COUNTERS: [&str; 4] = ["TSC", "ACPI-fast", "i8254", "HPET"];
+    const CHANGES: usize = 1_000;
+    // A change takes two ticks; this is four times as long as all of them.
+    const SECONDS: u64 = 8;
+
+    let machine = Machine {
+        no_hpet: false,
+        smp: 1,
+        ..machine()?
+    };
+    let watch = format!("clockloop -s {SECONDS} &");
+    let changes: Vec<String> = (COUNTERS.iter().cycle().take(CHANGES))
+        .map(|counter| format!("sysctl kern.timecounter.hardware={counter}"))
+        .collect();
+    let mut commands = vec![watch.as_str()];
+    commands.extend(changes.iter().map(String::as_str));
+    // What this prints stands behind the last change.
+    commands.extend(["help wait", "wait"]);
+    let text = output(&machine, &commands)?;
+
+    let changed = text.lines().filter(|line| line.contains(" -> ")).count();
+    ensure!(
+        changed == CHANGES,
+        "{changed} changes of {CHANGES}:\n{text}"
+    );
+    let ending = text
+        .lines()
+        .position(|line| line.starts_with("clockloop: "));
+    let last = text.lines().position(|line| line.starts_with("wait"));
+    ensure!(
+        ending > last,
+        "the program ended before the last change:\n{text}"
+    );
+    let clean = text.lines().filter(|line| line.ends_with(CLEAN)).count();
+    ensure!(clean == 1, "the program found something:\n{text}");
     Ok(())
 }
