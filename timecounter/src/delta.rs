@@ -116,6 +116,16 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_counter_still_needs_a_windup_a_second() {
+        assert_eq!(
+            min_windup_rate(14_318_180, 0xffff_ffff),
+            1,
+            "an HPET wraps after five minutes"
+        );
+        assert_eq!(min_windup_rate(1_193_182, 0xffff), 54, "an i8254 does not");
+    }
+
+    #[test]
     fn a_mask_too_narrow_for_three_windups_asks_for_one_a_count() {
         assert_eq!(min_windup_rate(1_000, 1), 1_000, "one bit");
     }

@@ -360,8 +360,14 @@ mod tests {
     }
 
     #[test]
-    fn a_span_of_centuries_saturates() {
+    fn a_span_that_no_clock_can_tell_saturates() {
         let slow = Multiplier::from_scale(Scale::nominal(1_000).expect("a legal rate"));
         assert_eq!(slow.ns(u64::MAX), u64::MAX, "585 million years at 1 kHz");
+        let slowest = Scale::new(2, PPM_500).expect("a legal rate");
+        assert_eq!(
+            slowest.bintime(u64::MAX),
+            Bintime::MAX,
+            "more than 2^63 s at 2 Hz"
+        );
     }
 }
