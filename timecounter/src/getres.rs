@@ -65,6 +65,15 @@ mod tests {
     }
 
     #[test]
+    fn a_period_of_whole_nanoseconds_is_rounded_up_too() {
+        assert_eq!(
+            precise(100_000_000, 1),
+            Some(Timespec { sec: 0, nsec: 11 }),
+            "10 ns and one, as in FreeBSD"
+        );
+    }
+
+    #[test]
     fn a_counter_that_moves_in_steps_reports_its_step() {
         assert_eq!(
             precise(2_600_000_000, 27),
