@@ -18,11 +18,12 @@ const FORMS: [Form; 2] = [Form::Lfence, Form::Rdtscp];
 
 /// The object's file, built at the first call.
 fn file() -> &'static [u8] {
-    static FILE: OnceLock<Vec<u8>> = OnceLock::new();
-    FILE.get_or_init(|| {
-        let path = xtask::build::object().expect("the object builds");
-        fs::read(path).expect("the object can be read")
-    })
+    static FILE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let path = xtask::build::object().map_err(|error| format!("{error:#}"))?;
+        fs::read(path).map_err(|error| error.to_string())
+    });
+    file.as_ref().expect("the object builds")
 }
 
 /// The object's file, fitted to a processor on which `form` is cheaper.
