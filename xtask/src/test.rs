@@ -33,42 +33,29 @@ struct Group {
 
 /// The groups, in the order in which they run.
 const GROUPS: &[Group] = &[
-    Group {
-        name: "unit",
-        long: false,
-        steps: unit,
-    },
-    Group {
-        name: "loom",
-        long: false,
-        steps: loom,
-    },
-    Group {
-        name: "vectors",
-        long: false,
-        steps: || vec![program("vectors")],
-    },
-    Group {
-        name: "object",
-        long: false,
-        steps: || vec![program("object")],
-    },
-    Group {
-        name: "guest",
-        long: false,
-        steps: || vec![program("guest")],
-    },
-    Group {
-        name: "golden",
-        long: false,
-        steps: || vec![program("golden")],
-    },
+    group("unit", unit),
+    group("loom", loom),
+    group("vectors", || vec![program("vectors")]),
+    group("object", || vec![program("object")]),
+    group("litmus", litmus),
+    group("guest", || {
+        vec![program("guest"), program("processes"), program("accuracy")]
+    }),
+    group("golden", || vec![program("golden")]),
     Group {
         name: "long",
         long: true,
         steps: long,
     },
 ];
+
+const fn group(name: &'static str, steps: fn() -> Vec<Cargo>) -> Group {
+    Group {
+        name,
+        long: false,
+        steps,
+    }
+}
 
 fn unit() -> Vec<Cargo> {
     let host = HOST_PACKAGES
@@ -94,6 +81,15 @@ fn loom() -> Vec<Cargo> {
         .args(["--release", "--test", "loom", "--target-dir"])
         .args([dir]);
     vec![cargo.env("RUSTFLAGS", "--cfg loom")]
+}
+
+fn litmus() -> Vec<Cargo> {
+    // Optimized: it looks for what only shows when stores are close together.
+    vec![
+        Cargo::new("test")
+            .package("timehands-bench")
+            .args(["--release"]),
+    ]
 }
 
 fn long() -> Vec<Cargo> {
