@@ -1,16 +1,17 @@
 //! Programs in the guest: what they may do, what ends them, what they leave.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use timehands_tests::typist::Typist;
-use timehands_tests::{LIMIT, boot, machine, output, trial};
+use timehands_tests::{LIMIT, boot, built, machine, output, trial};
 use xtask::opt::Machine;
 
 fn main() -> ExitCode {
     let trials = vec![
-        trial("system_calls_answer_as_on_linux", system_calls),
+        trial("system_calls_answer_as_they_should", system_calls),
+        trial("and_so_they_do_on_this_linux_host", system_calls_here),
         trial(
             "a_fault_ends_the_program_with_one_line_and_nothing_else",
             faults,
@@ -32,6 +33,23 @@ fn main() -> ExitCode {
 fn system_calls() -> Result<()> {
     let text = output(&machine()?, &["calls"])?;
     ensure!(text.ends_with(" 0 failed\n"), "calls printed:\n{text}");
+    Ok(())
+}
+
+/// The same binary here, so that what it asks of the guest is what Linux does.
+fn system_calls_here() -> Result<()> {
+    let built = built(&machine()?)?;
+    let mut programs = built.programs.iter();
+    let calls = programs.find(|program| program.name == "calls");
+    let calls = calls.context("no program `calls` was built")?;
+    let run = Command::new(&calls.path).output()?;
+    let text = String::from_utf8_lossy(&run.stdout);
+    ensure!(
+        run.status.success() && text.ends_with(" 0 failed\n"),
+        "{}:\n{text}{}",
+        run.status,
+        String::from_utf8_lossy(&run.stderr)
+    );
     Ok(())
 }
 

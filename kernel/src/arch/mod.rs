@@ -20,6 +20,8 @@ pub mod lapic;
 #[cfg(target_os = "none")]
 pub mod syscall;
 #[cfg(target_os = "none")]
+pub mod thread;
+#[cfg(target_os = "none")]
 pub mod trap;
 #[cfg(target_os = "none")]
 pub mod uart;

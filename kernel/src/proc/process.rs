@@ -13,7 +13,7 @@ use spin::mutex::SpinMutex;
 use super::elf::{self, ElfError};
 use super::memory::{Memory, SharedPages};
 use super::{layout, stack};
-use crate::arch::context::{Thread, ThreadError};
+use crate::arch::thread::{Thread, ThreadError};
 use crate::archive;
 use crate::mm::paging::MapError;
 

@@ -15,8 +15,8 @@ use core::mem;
 
 use super::process::{self, Ended, Process, StartError};
 use super::vdso;
-use crate::arch::context::{self, Thread, ThreadId};
-use crate::arch::cpu;
+use crate::arch::thread::{Thread, ThreadId};
+use crate::arch::{context, cpu};
 use crate::console;
 use crate::mm::paging;
 use crate::sync::{IrqMutex, without_interrupts};

@@ -2,11 +2,13 @@
 //!
 //! * `call`: the `syscall` instruction, wrapped one function a call so that
 //!   each takes types which make it sound.
+//! * [`BadPointer`]: the same with pointers that a kernel must refuse.
 //! * [`Process`] and the entry point: what the kernel left on the stack.
 //! * [`Function`]: calls into the vDSO.
 //! * [`fault`]: deliberate faults, for testing a kernel's answer to them.
 //! * [`vectors`]: values held in registers that a kernel must not mix up.
 
+mod bad_pointer;
 mod call;
 pub mod fault;
 mod function;
@@ -17,10 +19,12 @@ mod process;
 mod start;
 pub mod vectors;
 
+pub use bad_pointer::{
+    BadPointer, clock_getres_into, clock_gettime_into, gettimeofday_into, write_from,
+};
 pub use call::{
-    BadPointer, Memory, clock_getres, clock_getres_into, clock_gettime, clock_gettime_into, exit,
-    getpid, gettid, gettimeofday, gettimeofday_into, getuid, set_tid_address, time, unknown_call,
-    write, write_from, yield_now,
+    Memory, clock_getres, clock_gettime, exit, getpid, gettid, gettimeofday, getuid,
+    set_tid_address, time, unknown_call, write, yield_now,
 };
 pub use function::{Function, Image};
 pub use process::Process;

@@ -10,20 +10,20 @@ use core::arch::asm;
 use crate::abi::{ClockId, Errno, Timespec, Timeval};
 
 /// Call numbers of x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
-mod number {
-    pub(super) const WRITE: usize = 1;
-    pub(super) const MMAP: usize = 9;
-    pub(super) const MUNMAP: usize = 11;
-    pub(super) const SCHED_YIELD: usize = 24;
-    pub(super) const GETPID: usize = 39;
-    pub(super) const GETTIMEOFDAY: usize = 96;
-    pub(super) const GETUID: usize = 102;
-    pub(super) const GETTID: usize = 186;
-    pub(super) const TIME: usize = 201;
-    pub(super) const SET_TID_ADDRESS: usize = 218;
-    pub(super) const CLOCK_GETTIME: usize = 228;
-    pub(super) const CLOCK_GETRES: usize = 229;
-    pub(super) const EXIT_GROUP: usize = 231;
+pub(super) mod number {
+    pub(in crate::sys) const WRITE: usize = 1;
+    pub(in crate::sys) const MMAP: usize = 9;
+    pub(in crate::sys) const MUNMAP: usize = 11;
+    pub(in crate::sys) const SCHED_YIELD: usize = 24;
+    pub(in crate::sys) const GETPID: usize = 39;
+    pub(in crate::sys) const GETTIMEOFDAY: usize = 96;
+    pub(in crate::sys) const GETUID: usize = 102;
+    pub(in crate::sys) const GETTID: usize = 186;
+    pub(in crate::sys) const TIME: usize = 201;
+    pub(in crate::sys) const SET_TID_ADDRESS: usize = 218;
+    pub(in crate::sys) const CLOCK_GETTIME: usize = 228;
+    pub(in crate::sys) const CLOCK_GETRES: usize = 229;
+    pub(in crate::sys) const EXIT_GROUP: usize = 231;
 }
 
 /// Makes a system call; a result from -4095 to -1 is an error.
@@ -32,7 +32,7 @@ mod number {
 ///
 /// The call must be one that touches no memory that Rust code relies on, other
 /// than through pointers passed here that are good for what it does with them.
-unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
+pub(super) unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
     let [a, b, c, d, e, f] = arguments;
     let result: isize;
     // SAFETY: the caller answers for the call's effect on memory; the
@@ -207,98 +207,6 @@ pub fn gettimeofday() -> Result<Timeval, Errno> {
 /// None that the interface names for a null pointer.
 pub fn time() -> Result<usize, Errno> {
     plain(number::TIME, [0; 6])
-}
-
-/// An address that a system call must refuse to write to.
-///
-/// None of them is memory that this program may write, so handing one to a
-/// call is sound: a kernel that writes there anyway has broken the process
-/// whatever the program did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadPointer {
-    /// The null page, which is never mapped.
-    Null,
-    /// The last bytes below the hole of non-canonical addresses: the object
-    /// would reach into it.
-    LastUser,
-    /// In the hole, where even the kernel must not touch memory.
-    NonCanonical,
-    /// The kernel's half.
-    Kernel,
-    /// The very last byte: adding a size to it wraps round.
-    Top,
-    /// This program's code, which it may read but not write.
-    Text,
-}
-
-impl BadPointer {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Null,
-        Self::LastUser,
-        Self::NonCanonical,
-        Self::Kernel,
-        Self::Top,
-        Self::Text,
-    ];
-
-    /// The address itself.
-    #[must_use]
-    pub fn address(self) -> usize {
-        match self {
-            // Null itself means "do not store" to some calls.
-            Self::Null => 8,
-            Self::LastUser => 0x0000_7fff_ffff_fff8,
-            Self::NonCanonical => 0x0000_8000_0000_0000,
-            Self::Kernel => 0xffff_8000_0000_0000,
-            Self::Top => usize::MAX,
-            Self::Text => (Self::address as fn(Self) -> usize) as usize,
-        }
-    }
-}
-
-/// `clock_gettime` with a bad result pointer.
-///
-/// # Errors
-///
-/// [`Errno::FAULT`] from a correct kernel.
-pub fn clock_gettime_into(clock: ClockId, pointer: BadPointer) -> Result<usize, Errno> {
-    let arguments = [clock.0 as usize, pointer.address(), 0, 0, 0, 0];
-    // SAFETY: the address is no memory of this program (see `BadPointer`).
-    unsafe { call(number::CLOCK_GETTIME, arguments) }
-}
-
-/// `clock_getres` with a bad result pointer.
-///
-/// # Errors
-///
-/// [`Errno::FAULT`] from a correct kernel.
-pub fn clock_getres_into(clock: ClockId, pointer: BadPointer) -> Result<usize, Errno> {
-    let arguments = [clock.0 as usize, pointer.address(), 0, 0, 0, 0];
-    // SAFETY: the address is no memory of this program (see `BadPointer`).
-    unsafe { call(number::CLOCK_GETRES, arguments) }
-}
-
-/// `gettimeofday` with a bad result pointer.
-///
-/// # Errors
-///
-/// [`Errno::FAULT`] from a correct kernel.
-pub fn gettimeofday_into(pointer: BadPointer) -> Result<usize, Errno> {
-    // SAFETY: the address is no memory of this program (see `BadPointer`).
-    unsafe { call(number::GETTIMEOFDAY, [pointer.address(), 0, 0, 0, 0, 0]) }
-}
-
-/// `write` of 16 bytes from a bad pointer. [`BadPointer::Text`] is a good one
-/// to read from.
-///
-/// # Errors
-///
-/// [`Errno::FAULT`] from a correct kernel.
-pub fn write_from(descriptor: i32, pointer: BadPointer) -> Result<usize, Errno> {
-    let arguments = [descriptor as usize, pointer.address(), 16, 0, 0, 0];
-    // SAFETY: write only reads, and does not hand anything back.
-    unsafe { call(number::WRITE, arguments) }
 }
 
 /// Anonymous memory of this process, given back when dropped.

@@ -1,0 +1,213 @@
+//! Threads: a kernel stack each, in a fixed pool.
+//!
+//! There is one thread for the kernel's own work, the one it booted on, and
+//! one for each program. A program's thread runs the kernel on its own stack
+//! while it is in a system call or an interrupt. [`super::context`] switches
+//! from one to another.
+//!
+//! **Soundness.** What a switch touches lives in a pool that is never freed,
+//! and each slot says whether its thread is running or suspended. A switch
+//! checks this, and a thread that is running cannot be dropped, so no call
+//! order frees a stack in use or runs one twice.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use super::{context, gdt, syscall};
+use crate::mm::stack::{KernelStack, OutOfStacks};
+
+/// Threads that can exist at once.
+pub const MAX_THREADS: usize = 64;
+
+/// A slot without a thread.
+const FREE: u8 = 0;
+/// Its thread can be switched to.
+pub(super) const SUSPENDED: u8 = 1;
+/// Its thread is running.
+pub(super) const RUNNING: u8 = 2;
+
+/// Bytes of an `fxsave` area (SDM volume 1, section 10.5.1).
+const VECTORS: usize = 512;
+
+/// x87 control word and MXCSR of a new program, as the psABI (section 3.2.1)
+/// has them: all exceptions masked, extended precision, rounding to nearest.
+const X87_CONTROL: u16 = 0x037f;
+const MXCSR: u32 = 0x1f80;
+
+/// An `fxsave` area.
+#[repr(C, align(16))]
+pub(super) struct Vectors(pub(super) UnsafeCell<[u8; VECTORS]>);
+
+/// One thread's place in the pool.
+pub(super) struct Slot {
+    pub(super) state: AtomicU8,
+    /// Stack pointer while suspended.
+    pub(super) stack_pointer: AtomicU64,
+    /// Where the stack starts when the thread comes from ring 3; 0 for the
+    /// thread that never goes there.
+    pub(super) stack_top: AtomicU64,
+    pub(super) fs_base: AtomicU64,
+    pub(super) vectors: Vectors,
+}
+
+// SAFETY: `vectors` is touched by `switch` and `Thread::user` only: by the
+// first while it runs with interrupts off on the only CPU, by the second while
+// the slot is not SUSPENDED, when no switch can choose it.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    const fn new(state: u8) -> Self {
+        Self {
+            state: AtomicU8::new(state),
+            stack_pointer: AtomicU64::new(0),
+            stack_top: AtomicU64::new(0),
+            fs_base: AtomicU64::new(0),
+            vectors: Vectors(UnsafeCell::new([0; VECTORS])),
+        }
+    }
+
+    pub(super) fn runs_programs(&self) -> bool {
+        self.stack_top.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The slot of the thread that boots.
+const BOOT: usize = 0;
+
+/// The slots; the thread that boots has the first.
+pub(super) static POOL: [Slot; MAX_THREADS] = {
+    let mut pool = [const { Slot::new(FREE) }; MAX_THREADS];
+    pool[BOOT] = Slot::new(RUNNING);
+    pool
+};
+
+/// Names a thread of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadId(pub(super) usize);
+
+impl ThreadId {
+    /// The thread that the kernel booted on.
+    pub const BOOT: Self = Self(BOOT);
+}
+
+/// Why there is no new thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadError {
+    /// [`MAX_THREADS`] exist.
+    TooMany,
+    /// No memory for its stack.
+    OutOfMemory,
+}
+
+impl fmt::Display for ThreadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooMany => "too many processes",
+            Self::OutOfMemory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for ThreadError {}
+
+impl From<OutOfStacks> for ThreadError {
+    fn from(_: OutOfStacks) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// A program's thread. Dropping it gives its stack back.
+#[derive(Debug)]
+pub struct Thread {
+    slot: usize,
+    /// Owned for as long as the slot names it.
+    _stack: KernelStack,
+}
+
+impl Thread {
+    /// A suspended thread that starts a program at `entry` with the stack
+    /// pointer `stack_pointer`, both in the lower half, all other registers 0.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError`].
+    pub fn user(entry: u64, stack_pointer: u64) -> Result<Self, ThreadError> {
+        let stack = KernelStack::new()?;
+        let (slot, place) = POOL
+            .iter()
+            .enumerate()
+            .skip(1)
+            .find(|(_, place)| {
+                // RUNNING keeps everybody off the slot while it is filled in.
+                place
+                    .state
+                    .compare_exchange(FREE, RUNNING, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            })
+            .ok_or(ThreadError::TooMany)?;
+
+        // From the top down: what `iretq` pops, then what `exchange` pops.
+        let frame: [u64; 12] = [
+            // r15, r14, r13, r12, rbx, rbp
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            // where `exchange` returns to
+            context::enter_program as *const () as u64,
+            entry,
+            u64::from(gdt::USER_CODE),
+            syscall::USER_FLAGS,
+            stack_pointer,
+            u64::from(gdt::USER_DATA),
+        ];
+        let top = stack.top().as_u64();
+        let start = top - size_of_val(&frame) as u64;
+        // SAFETY: the stack was just mapped, is longer than the frame, ends at
+        // `top`, and nobody else knows it. Its top is 16-byte aligned.
+        unsafe { (start as *mut [u64; 12]).write(frame) };
+
+        let mut vectors = [0; VECTORS];
+        // SDM volume 1, table 10-2: FCW at 0, MXCSR at 24.
+        let fields: [(usize, &[u8]); 2] =
+            [(0, &X87_CONTROL.to_le_bytes()), (24, &MXCSR.to_le_bytes())];
+        for (at, bytes) in fields {
+            for (to, from) in vectors.iter_mut().skip(at).zip(bytes) {
+                *to = *from;
+            }
+        }
+        // SAFETY: the slot is ours until its state changes below.
+        unsafe { place.vectors.0.get().write(vectors) };
+        place.stack_pointer.store(start, Ordering::Relaxed);
+        place.stack_top.store(top, Ordering::Relaxed);
+        place.fs_base.store(0, Ordering::Relaxed);
+        place.state.store(SUSPENDED, Ordering::Release);
+        Ok(Self {
+            slot,
+            _stack: stack,
+        })
+    }
+
+    /// Its name for [`switch`].
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.slot)
+    }
+}
+
+impl Drop for Thread {
+    /// # Panics
+    ///
+    /// When the thread is running: its stack would be freed under it.
+    fn drop(&mut self) {
+        let freed = POOL.get(self.slot).is_some_and(|place| {
+            place
+                .state
+                .compare_exchange(SUSPENDED, FREE, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        });
+        assert!(freed, "a running thread cannot be dropped");
+    }
+}
