@@ -11,7 +11,10 @@ use xtask::opt::Machine;
 fn main() -> ExitCode {
     let trials = vec![
         trial("system_calls_answer_as_they_should", system_calls),
-        trial("and_so_they_do_on_this_linux_host", system_calls_here),
+        trial(
+            "system_calls_of_this_linux_host_answer_the_same",
+            system_calls_here,
+        ),
         trial(
             "a_fault_ends_the_program_with_one_line_and_nothing_else",
             faults,
