@@ -3,7 +3,8 @@
 //! Each step needs the ones before it: the console to say what goes wrong,
 //! memory for the stacks of the exceptions, exceptions before anything that
 //! may raise one, the RAM disk for the tunables, tables and tunables for the
-//! clock, and the clock before the first tick. What the machine lacks is a
+//! clock, the clock for the vDSO (which reads the TSC as the clock found it
+//! cheapest), and the clock before the first tick. What the machine lacks is a
 //! line in the log where the kernel can do without it, and a panic where it
 //! cannot.
 
@@ -47,17 +48,18 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
         Some(Err(error)) => klog!("ramdisk: {error}"),
         None => klog!("ramdisk: none"),
     }
-    match archive::file(proc::vdso::PATH).map(proc::vdso::init) {
-        Some(Ok(())) => {}
-        Some(Err(error)) => klog!("vdso: {error}"),
-        None => klog!("vdso: none; programs make system calls"),
-    }
     acpi::init(boot.rsdp_addr.as_ref().copied());
     if let Err(error) = lapic::init() {
         panic!("{error}");
     }
     let tunables = tunables();
     time::init(&tunables);
+    let read = time::facts().and_then(|facts| facts.ordered_read);
+    match archive::file(proc::vdso::PATH).map(|file| proc::vdso::init(file, read)) {
+        Some(Ok(())) => {}
+        Some(Err(error)) => klog!("vdso: {error}"),
+        None => klog!("vdso: none; programs make system calls"),
+    }
     time::start_ticking();
     x86_64::instructions::interrupts::enable();
     shell::live::run(&tunables)

@@ -2,13 +2,16 @@
 //!
 //! The object comes from the RAM disk as a file; one copy of it, in pages of
 //! its own, serves all processes. The pages are mapped read-execute and belong
-//! to no process, so nobody can write them.
+//! to no process, so nobody can write them. Before that the copy's reads of the
+//! TSC are made the sort that is cheaper on this processor.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
+use drivers::bus::OrderedRead;
 use spin::Once;
+use vdso::patch::{self, Form, PatchError};
 
 use super::layout::{PAGE, STACK_BOTTOM, VDSO};
 use super::memory::SharedPages;
@@ -37,36 +40,47 @@ pub enum VdsoError {
     NotElf,
     /// Longer than 16 pages.
     TooLong,
+    /// It does not say where it reads the TSC.
+    NotFitted(PatchError),
     /// Its pages cannot be shared.
     NotShared,
 }
 
 impl fmt::Display for VdsoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotElf => "not an ELF file",
-            Self::TooLong => "too long",
-            Self::NotShared => "its pages cannot be shared",
-        })
+        match self {
+            Self::NotElf => f.write_str("not an ELF file"),
+            Self::TooLong => f.write_str("too long"),
+            Self::NotFitted(error) => error.fmt(f),
+            Self::NotShared => f.write_str("its pages cannot be shared"),
+        }
     }
 }
 
 impl core::error::Error for VdsoError {}
 
 /// Makes `file` the vDSO of every process started from now on. The first one
-/// stays.
+/// stays. Its reads of the TSC become `read`; without a TSC they are as built.
 ///
 /// # Errors
 ///
 /// [`VdsoError`]; processes are started without one then and make system calls.
-pub fn init(file: &[u8]) -> Result<(), VdsoError> {
+pub fn init(file: &[u8], read: Option<OrderedRead>) -> Result<(), VdsoError> {
     if !file.starts_with(b"\x7fELF") {
         return Err(VdsoError::NotElf);
     }
-    let pages = file.chunks(PAGE as usize);
-    if pages.len() > MAX_PAGES {
+    if file.len() > MAX_PAGES * PAGE as usize {
         return Err(VdsoError::TooLong);
     }
+    let mut image = file.to_vec();
+    if let Some(read) = read {
+        let form = match read {
+            OrderedRead::LfenceRdtsc => Form::Lfence,
+            OrderedRead::Rdtscp => Form::Rdtscp,
+        };
+        patch::apply(&mut image, form).map_err(VdsoError::NotFitted)?;
+    }
+    let pages = image.chunks(PAGE as usize);
     let mut frames = Vec::with_capacity(pages.len());
     for bytes in pages {
         let mut page = Box::new(Page([0; PAGE as usize]));
