@@ -14,7 +14,7 @@
 //! The figure's own uncertainty, the time the samples took, is granted.
 //!
 //! An active counter that stands still never passes its end. When the new one
-//! has counted [`PATIENCE`] ticks, the change goes on without waiting, and without
+//! has counted `PATIENCE` ticks, the change goes on without waiting, and without
 //! comparing: nothing above the announced end can have been read.
 
 use core::fmt;

@@ -15,7 +15,7 @@
 //! | [`qemu`] | the machine, as QEMU's command line |
 //! | [`guest`] | one boot: run commands, collect their output, judge the end |
 //! | [`leash`] | child processes that outlive neither a deadline nor us |
-//! | [`test`], [`tally`] | all tests, and the one closing line |
+//! | [`mod@test`], [`tally`] | all tests, and the one closing line |
 //! | [`ci`], [`tidy`] | the checks that are not tests |
 #![forbid(unsafe_code)]
 
