@@ -146,16 +146,27 @@ impl<P: PortIo, M: Mmio> Register<P, M> {
     }
 }
 
+/// What is known about reads of the timer in succession.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadTest {
+    Passed,
+    Failed,
+    Skipped,
+}
+
 /// An ACPI timer that was seen to count.
 #[derive(Debug)]
 pub struct AcpiTimer<P, M> {
     register: Register<P, M>,
     mask: u32,
-    careful: bool,
+    test: ReadTest,
 }
 
 impl<P: PortIo, M: Mmio> AcpiTimer<P, M> {
     /// Checks that the timer counts, and how it has to be read.
+    ///
+    /// Without `test` it is taken for one that can be read at one go, as
+    /// FreeBSD does where `hw.acpi.timer_test_enabled` is 0.
     ///
     /// `width` is what [`width`] said. 32 bits are used only if the top byte is
     /// seen to be anything but zero: firmware that announces 32 bits of a
@@ -167,6 +178,7 @@ impl<P: PortIo, M: Mmio> AcpiTimer<P, M> {
     pub fn attach(
         register: Register<P, M>,
         width: u32,
+        test: bool,
         pace: &impl Pace,
     ) -> Result<Self, AcpiTimerError> {
         const MASK_24: u32 = 0x00FF_FFFF;
@@ -174,17 +186,19 @@ impl<P: PortIo, M: Mmio> AcpiTimer<P, M> {
         if !liveness::advances(read, u64::from(MASK_24), pace) {
             return Err(AcpiTimerError::NotAdvancing);
         }
-        let mut careful = false;
-        for _ in 0..PROBES {
-            // 24 bits are compared here, too: in a 32-bit counter they count
-            // the same.
-            if liveness::consistency(read, u64::from(MASK_24), READS_PER_PROBE)
+        // 24 bits are compared here, too: in a 32-bit counter they count the
+        // same.
+        let goes_back = || {
+            liveness::consistency(read, u64::from(MASK_24), READS_PER_PROBE)
                 == Consistency::Backwards
-            {
-                careful = true;
-                break;
-            }
-        }
+        };
+        let test = if !test {
+            ReadTest::Skipped
+        } else if (0..PROBES).any(|_| goes_back()) {
+            ReadTest::Failed
+        } else {
+            ReadTest::Passed
+        };
         let sample = safe_read(|| register.read()).value;
         let mask = if width == 32 && sample > MASK_24 {
             u32::MAX
@@ -194,22 +208,26 @@ impl<P: PortIo, M: Mmio> AcpiTimer<P, M> {
         Ok(Self {
             register,
             mask,
-            careful,
+            test,
         })
+    }
+
+    fn careful(&self) -> bool {
+        self.test == ReadTest::Failed
     }
 }
 
 impl<P: PortIo, M: Mmio> Timecounter for AcpiTimer<P, M> {
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.careful {
-            "failed the read test: three reads a sample"
-        } else {
-            "passed the read test"
+        f.write_str(match self.test {
+            ReadTest::Passed => "passed the read test",
+            ReadTest::Failed => "failed the read test: three reads a sample",
+            ReadTest::Skipped => "not tested: hw.acpi.timer_test_enabled is 0",
         })
     }
 
     fn name(&self) -> &'static str {
-        if self.careful {
+        if self.careful() {
             "ACPI-safe"
         } else {
             "ACPI-fast"
@@ -225,12 +243,12 @@ impl<P: PortIo, M: Mmio> Timecounter for AcpiTimer<P, M> {
     }
 
     fn quality(&self) -> i32 {
-        if self.careful { 850 } else { 900 }
+        if self.careful() { 850 } else { 900 }
     }
 
     #[inline]
     fn read(&self) -> u64 {
-        let value = if self.careful {
+        let value = if self.careful() {
             safe_read(|| self.register.read()).value
         } else {
             self.register.read()

@@ -164,6 +164,7 @@ pub struct Hpet<M> {
     registers: M,
     capabilities: Capabilities,
     frequency: u64,
+    user: UserCounter,
 }
 
 impl<M: Mmio> Hpet<M> {
@@ -190,11 +191,18 @@ impl<M: Mmio> Hpet<M> {
             registers,
             capabilities,
             frequency,
+            user: UserCounter::Hpet,
         };
         if !liveness::advances(|| hpet.read(), hpet.mask(), pace) {
             return Err(HpetError::NotAdvancing);
         }
         Ok(hpet)
+    }
+
+    /// Keeps programs from reading the counter themselves: its registers will
+    /// not be mapped for them.
+    pub const fn keep_from_programs(&mut self) {
+        self.user = UserCounter::None;
     }
 
     /// What the chip says about itself.
@@ -238,6 +246,6 @@ impl<M: Mmio> Timecounter for Hpet<M> {
     }
 
     fn user_counter(&self) -> UserCounter {
-        UserCounter::Hpet
+        self.user
     }
 }

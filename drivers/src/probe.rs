@@ -57,6 +57,13 @@ pub struct Options {
     pub tsc_in_step: bool,
     /// The tunable `machdep.disable_tsc`.
     pub disable_tsc: bool,
+    /// The tunable `machdep.disable_tsc_calibration`: the TSC's rate is what
+    /// CPUID states. Nobody's rate is checked then.
+    pub disable_tsc_calibration: bool,
+    /// The tunable `kern.timecounter.invariant_tsc`, which has the last word.
+    pub invariant_tsc: Option<bool>,
+    /// The tunable `hw.acpi.timer_test_enabled`.
+    pub acpi_timer_test: bool,
     /// `LFENCE` is known to order, see [`tsc::serialize_lfence`].
     pub lfence_orders: bool,
 }
@@ -130,7 +137,7 @@ where
         i8254: I8254::attach(machine.ports.clone(), &pace)
             .map_err(|error| report(Line::I8254(error)))
             .ok(),
-        acpi_timer: attach_acpi_timer(&mut machine, &pace)
+        acpi_timer: attach_acpi_timer(&mut machine, options, &pace)
             .map_err(|error| report(Line::AcpiTimer(error)))
             .ok(),
         hpet: None,
@@ -153,6 +160,7 @@ where
 
 fn attach_acpi_timer<P: PortIo + Clone, M: Mmio, T>(
     machine: &mut Machine<'_, P, T, impl FnMut(u64) -> Option<M>>,
+    options: &Options,
     pace: &impl Pace,
 ) -> Result<AcpiTimer<P, M>, AcpiTimerError> {
     let block = tables::timer_block(machine.fadt.ok_or(AcpiTimerError::NoFadt)?)?;
@@ -166,7 +174,7 @@ fn attach_acpi_timer<P: PortIo + Clone, M: Mmio, T>(
             offset: 0,
         },
     };
-    AcpiTimer::attach(register, block.width, pace)
+    AcpiTimer::attach(register, block.width, options.acpi_timer_test, pace)
 }
 
 fn attach_hpet<P, M: Mmio, T>(
@@ -194,7 +202,8 @@ where
     if options.disable_tsc {
         return Err(TscError::Disabled);
     }
-    let facts = TscFacts::read(&processor);
+    let mut facts = TscFacts::read(&processor);
+    facts.invariant = options.invariant_tsc.unwrap_or(facts.invariant);
     if !facts.present {
         return Err(TscError::Absent);
     }
@@ -204,7 +213,12 @@ where
         return Err(TscError::NotAdvancing);
     }
 
-    let believed = trial::hold(counters, &processor, how, facts.stated, report);
+    let (believed, otherwise) = if options.disable_tsc_calibration {
+        (None, TscError::NotStated)
+    } else {
+        let believed = trial::hold(counters, &processor, how, facts.stated, report);
+        (believed, TscError::NoRate)
+    };
     let frequency = match believed {
         Some((name, calibration)) => {
             report(Line::Calibrated {
@@ -215,7 +229,7 @@ where
             calibration.frequency
         }
         None => {
-            let stated = facts.stated.ok_or(TscError::NoRate)?;
+            let stated = facts.stated.ok_or(otherwise)?;
             report(Line::NotMeasured(stated));
             stated.frequency
         }

@@ -46,6 +46,8 @@ pub enum TscError {
     NotAdvancing,
     /// There is no other counter to measure it by and CPUID states no rate.
     NoRate,
+    /// CPUID states no rate and `machdep.disable_tsc_calibration` is set.
+    NotStated,
     /// It could not be measured.
     Calibration(CalibrationError),
 }
@@ -57,6 +59,9 @@ impl fmt::Display for TscError {
             Self::Disabled => f.write_str("disabled by machdep.disable_tsc"),
             Self::NotAdvancing => f.write_str("counter does not advance"),
             Self::NoRate => f.write_str("no rate stated and no counter to measure it by"),
+            Self::NotStated => f.write_str(
+                "no rate stated, and machdep.disable_tsc_calibration forbids to measure it",
+            ),
             Self::Calibration(error) => error.fmt(f),
         }
     }

@@ -29,7 +29,7 @@ impl Machine {
             ports: PortsModel::new().with_acpi_timer(PORT, &self.chip),
             port: PORT,
         };
-        AcpiTimer::attach(register, width, &self.processor)
+        AcpiTimer::attach(register, width, true, &self.processor)
     }
 }
 
@@ -61,7 +61,7 @@ fn a_register_in_memory_works_as_a_port_does() {
         window: machine.chip.clone(),
         offset: 0,
     };
-    let timer = AcpiTimer::attach(register, 24, &machine.processor).expect("attaches");
+    let timer = AcpiTimer::attach(register, 24, true, &machine.processor).expect("attaches");
     assert_eq!(timer.name(), "ACPI-fast", "name");
     let before = timer.read();
     machine.clock.advance_ns(1_000_000);

@@ -48,7 +48,7 @@ impl Machine {
             ports: PortsModel::new().with_acpi_timer(0x608, &self.acpi),
             port: 0x608,
         };
-        AcpiTimer::attach(register, 24, &self.processor).expect("attaches")
+        AcpiTimer::attach(register, 24, true, &self.processor).expect("attaches")
     }
 
     fn i8254(&self) -> I8254<PortsModel> {

@@ -39,6 +39,18 @@ fn a_stopped_counter_is_started_and_the_other_configuration_bits_are_kept() {
 }
 
 #[test]
+fn a_chip_that_is_kept_from_programs_says_so() {
+    let (_, chip, pace) = machine(PERIOD_100_MHZ);
+    let mut hpet = Hpet::attach(chip, &pace).expect("a good chip attaches");
+    hpet.keep_from_programs();
+    assert_eq!(
+        hpet.user_counter(),
+        UserCounter::None,
+        "they ask the kernel"
+    );
+}
+
+#[test]
 fn a_counter_that_stands_still_is_refused_after_a_bounded_wait() {
     let (clock, chip, pace) = machine(PERIOD_100_MHZ);
     chip.set_dead();

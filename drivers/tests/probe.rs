@@ -148,6 +148,57 @@ fn the_tunable_leaves_the_tsc_alone() {
 }
 
 #[test]
+fn without_calibration_the_tsc_runs_at_the_stated_rate_or_not_at_all() {
+    let stated = CpuidTable::intel().with(0x15, [2, 250, 24_000_000, 0]);
+    let mut board = Board::new(stated);
+    board.options.disable_tsc_calibration = true;
+    let (found, lines) = board.probe();
+    let tsc = found.tsc.as_ref().expect("found");
+    assert_eq!(tsc.frequency(), 3_000_000_000, "as stated");
+    assert_eq!(found.tsc_calibration, None, "not measured");
+    let expected = "TSC: 3000000000 Hz stated by CPUID, not measured";
+    assert_eq!(complaints(&lines), [expected], "and says so");
+
+    let mut board = Board::new(no_invariance());
+    board.options.disable_tsc_calibration = true;
+    let (found, lines) = board.probe();
+    assert!(found.tsc.is_none(), "nothing is stated");
+    let expected = "TSC: no rate stated, and machdep.disable_tsc_calibration forbids to measure it";
+    assert_eq!(complaints(&lines), [expected], "the reason");
+}
+
+#[test]
+fn the_operator_has_the_last_word_on_invariance() {
+    for (table, invariant, quality) in [
+        (no_invariance(), true, 1000),
+        (CpuidTable::intel(), false, 800),
+    ] {
+        let mut board = Board::new(table);
+        board.options.invariant_tsc = Some(invariant);
+        let (found, lines) = board.probe();
+        assert_eq!(
+            found.tsc.as_ref().map(Timecounter::quality),
+            Some(quality),
+            "told {invariant}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn an_acpi_timer_that_is_not_tested_is_read_at_one_go() {
+    let mut board = Board::new(no_invariance());
+    board.acpi.set_garbage(23, 0x3F);
+    board.options.acpi_timer_test = false;
+    let (found, lines) = board.probe();
+    assert!(found.acpi_timer.is_none(), "the measurement finds it out");
+    let said = complaints(&lines);
+    let [line] = said.as_slice() else {
+        panic!("one line, not {said:?}");
+    };
+    assert!(line.starts_with("ACPI-fast: cannot measure"), "{line}");
+}
+
+#[test]
 fn a_processor_without_or_with_a_stopped_tsc_says_so() {
     let (found, lines) = Board::new(CpuidTable::default()).probe();
     assert!(found.tsc.is_none(), "absent");

@@ -57,6 +57,9 @@ impl Board {
                 cpus: 1,
                 tsc_in_step: false,
                 disable_tsc: false,
+                disable_tsc_calibration: false,
+                invariant_tsc: None,
+                acpi_timer_test: true,
                 lfence_orders: true,
             },
         }

@@ -48,6 +48,9 @@ pub fn init(tunables: &Tunables) {
         cpus: 1,
         tsc_in_step: true,
         disable_tsc: tunables.disable_tsc,
+        disable_tsc_calibration: tunables.disable_tsc_calibration,
+        invariant_tsc: tunables.invariant_tsc,
+        acpi_timer_test: tunables.acpi_timer_test,
         lfence_orders: tsc::serialize_lfence(&tsc_facts, &arch::msrs()),
     };
     let machine = Machine {
@@ -57,14 +60,18 @@ pub fn init(tunables: &Tunables) {
         hpet: acpi::table(b"HPET"),
         map: |address| mmio::map(address, WINDOW).ok()?.window(),
     };
-    let found: &'static Found = Box::leak(Box::new(probe::attach(machine, &options, |line| {
-        klog!("{line}");
-    })));
+    let mut found = Box::new(probe::attach(machine, &options, |line| klog!("{line}")));
     let hpet = found
         .hpet_address
         .filter(|_| found.hpet.is_some() && tunables.hpet_mmap_allow)
         .and_then(|address| mmio::map(address, WINDOW).ok())
         .map(|registers| registers.page());
+    if hpet.is_none()
+        && let Some(chip) = &mut found.hpet
+    {
+        chip.keep_from_programs();
+    }
+    let found: &'static Found = Box::leak(found);
     FACTS.call_once(|| Facts {
         tsc_invariant: tunables.invariant_tsc.unwrap_or(tsc_facts.invariant),
         tsc_calibration: found.tsc_calibration,
