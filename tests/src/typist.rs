@@ -1,16 +1,18 @@
 //! A guest whose shell is typed at.
 //!
-//! COM1 is a socket, so every byte gets through as it is; a terminal or QEMU's
-//! own monitor on the same line would take some for themselves. After each
+//! COM1 is a pair of pipes, so every byte gets through as it is; a terminal or
+//! QEMU's own monitor on the same line would take some for themselves. A thread
+//! keeps the guest's pipe empty, since a guest whose transmitter is stuck for
+//! long gives its output up. After each
 //! line the typist asks for help on a name that nothing has, and waits for the
 //! answer: that the shell gives it, and the prompt behind it, shows that it
 //! has come through the line before. What a terminal would merely echo never
 //! looks like the answer.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -38,7 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Typist {
     guest: Child,
-    serial: UnixStream,
+    keyboard: PipeWriter,
+    screen: Receiver<Vec<u8>>,
     /// All that the guest has sent since the last line.
     seen: Vec<u8>,
     typed: usize,
@@ -55,16 +58,19 @@ impl Typist {
         let files = tempfile::tempdir()?;
         let ramdisk = files.path().join("archive.tar");
         archive::write(File::create(&ramdisk)?, built, machine, None)?;
-        let socket = files.path().join("com1");
-        let console = qemu::Console::Socket(&socket);
-        let words = qemu::command_line(machine, &built.boot, &ramdisk, console)?;
+        let words = qemu::command_line(machine, &built.boot, Some(&ramdisk), qemu::Console::Pipes)?;
         let (program, arguments) = words.split_first().context("an empty command line")?;
-        let guest = Child::spawn(leash::command(program).args(arguments))?;
-        let serial = connect(&socket)?;
-        serial.set_read_timeout(Some(Duration::from_millis(200)))?;
+        let (stdin, keyboard) = io::pipe()?;
+        let (reader, stdout) = io::pipe()?;
+        let mut command = leash::command(program);
+        command.args(arguments).stdin(stdin).stdout(stdout);
+        let guest = Child::spawn(&mut command)?;
+        // Our ends of the guest's pipes, or the reader would never see an end.
+        drop(command);
         let mut typist = Self {
             guest,
-            serial,
+            keyboard,
+            screen: drain(reader),
             seen: Vec::new(),
             typed: 0,
             _files: files,
@@ -85,7 +91,7 @@ impl Typist {
         let mut bytes = line.to_vec();
         bytes.extend([NOTHING, b'\r']);
         bytes.extend(format!("help {name}\r").bytes());
-        self.serial.write_all(&bytes)?;
+        self.keyboard.write_all(&bytes)?;
         let sent = self.wait_for(&format!("help: {name}: not found\r\n{PROMPT}"))?;
         Ok(sent)
     }
@@ -107,10 +113,10 @@ impl Typist {
     /// # Errors
     /// As [`line`](Self::line); so a program that Ctrl-C does not end is one.
     pub fn interrupt(&mut self, program: &str, sign: &str) -> Result<String> {
-        self.serial.write_all(program.as_bytes())?;
-        self.serial.write_all(b"\r")?;
+        self.keyboard.write_all(program.as_bytes())?;
+        self.keyboard.write_all(b"\r")?;
         self.wait_for(sign)?;
-        self.serial.write_all(&[CTRL_C])?;
+        self.keyboard.write_all(&[CTRL_C])?;
         self.line(b"")
     }
 
@@ -119,7 +125,7 @@ impl Typist {
     /// # Errors
     /// The guest ended in another way, or not at all.
     pub fn shut_down(mut self) -> Result<()> {
-        self.serial.write_all(b"shutdown\r")?;
+        self.keyboard.write_all(b"shutdown\r")?;
         self.wait_for("timehands: exit status 0")?;
         let status = self.guest.wait(Instant::now() + PATIENCE, || Ok(true))?;
         let code = status.and_then(|status| status.code());
@@ -144,27 +150,26 @@ impl Typist {
             if Instant::now() > deadline {
                 bail!("no {text:?} after {PATIENCE:?}: {tail:?}");
             }
-            let mut piece = [0; 4096];
-            match self.serial.read(&mut piece) {
-                Ok(0) => bail!("the guest ended: {tail:?}"),
-                Ok(length) => self.seen.extend(piece.iter().take(length)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
+            match self.screen.recv_timeout(Duration::from_millis(200)) {
+                Ok(piece) => self.seen.extend(piece),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => bail!("the guest ended: {tail:?}"),
             }
         }
     }
 }
 
-/// Connects to the socket that QEMU makes once it is up.
-fn connect(socket: &Path) -> Result<UnixStream> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match UnixStream::connect(socket) {
-            Ok(stream) => return Ok(stream),
-            Err(error) if Instant::now() > deadline => {
-                return Err(error).context("QEMU made no serial port");
+/// Reads all that comes, until nobody can write any more.
+fn drain(mut reader: PipeReader) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = reader.read(&mut piece) {
+            let bytes = piece.iter().take(length).copied().collect();
+            if sender.send(bytes).is_err() {
+                return;
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
-    }
+    });
+    receiver
 }

@@ -37,6 +37,8 @@ pub enum End {
     Success,
     /// At least one command failed.
     CommandFailed,
+    /// The loader would not start the kernel; its message.
+    Refused(String),
     /// The kernel panicked; its message.
     Panic(String),
     /// It was still running at the deadline, which was this long.
@@ -55,10 +57,13 @@ impl End {
             return Self::Hung(limit);
         };
         // isa-debug-exit makes 2 * byte + 1 of the byte written: 0x10 success,
-        // 0x11 a command failed, 0x12 panic.
+        // 0x11 a command failed, 0x12 panic, the loader's included.
         match (status.code(), sentinel(log)) {
             (Some(33), Some(0)) => Self::Success,
             (Some(35), Some(1)) => Self::CommandFailed,
+            (Some(37), None) if let Some(message) = line(log, "boot: ") => {
+                Self::Refused(message.to_owned())
+            }
             (_, None) => Self::Broken(format!("no exit line in the log, and QEMU's {status}")),
             (_, Some(said)) => Self::Broken(format!("it said {said}, but QEMU's {status}")),
         }
@@ -69,7 +74,7 @@ impl End {
         match self {
             Self::Success => 0,
             Self::CommandFailed => 1,
-            Self::Panic(_) | Self::Hung(_) | Self::Broken(_) => 3,
+            Self::Refused(_) | Self::Panic(_) | Self::Hung(_) | Self::Broken(_) => 3,
         }
     }
 }
@@ -79,6 +84,7 @@ impl fmt::Display for End {
         match self {
             Self::Success => write!(f, "all commands succeeded"),
             Self::CommandFailed => write!(f, "a command failed"),
+            Self::Refused(message) => write!(f, "the loader stopped: {message}"),
             Self::Panic(message) => write!(f, "the guest panicked: {message}"),
             Self::Hung(limit) => write!(f, "the guest was not done after {} s", limit.as_secs()),
             Self::Broken(seen) => write!(f, "the guest did not end properly: {seen}"),
@@ -93,10 +99,15 @@ fn sentinel(log: &str) -> Option<u8> {
     said.filter_map(|status| status.parse().ok()).next()
 }
 
+/// What follows `prefix` in the first line of a log that starts with it.
+fn line<'a>(log: &'a str, prefix: &str) -> Option<&'a str> {
+    log.lines()
+        .find_map(|line| line.trim_end().strip_prefix(prefix))
+}
+
 /// The message of the first panic in a log.
 fn panic_line(log: &str) -> Option<&str> {
-    log.lines()
-        .find_map(|line| line.trim_end().strip_prefix("panic: "))
+    line(log, "panic: ")
 }
 
 /// What a run left behind.
@@ -163,16 +174,49 @@ pub fn boot(
     let dir = scratch()?;
     let archive = dir.path().join("archive.tar");
     archive::write(File::create(&archive)?, built, machine, Some(commands))?;
-    let (com1, com2) = (dir.path().join("com1"), dir.path().join("com2"));
+    batch(
+        &built.boot,
+        machine,
+        Some(&archive),
+        dir.path(),
+        limit,
+        show,
+    )
+}
+
+/// Boots the loader with any file, or none, in the archive's place.
+///
+/// # Errors
+/// QEMU cannot be started.
+pub fn boot_module(
+    loader: &Path,
+    machine: &Machine,
+    module: Option<&Path>,
+    limit: Duration,
+) -> Result<Outcome> {
+    let dir = scratch()?;
+    batch(loader, machine, module, dir.path(), limit, Show::Nothing)
+}
+
+/// Runs `machine` with its serial ports in files in `dir`.
+fn batch(
+    loader: &Path,
+    machine: &Machine,
+    archive: Option<&Path>,
+    dir: &Path,
+    limit: Duration,
+    show: Show,
+) -> Result<Outcome> {
+    let (com1, com2) = (dir.join("com1"), dir.join("com2"));
     let console = Console::Files {
         com1: &com1,
         com2: &com2,
     };
-    let words = qemu::command_line(machine, &built.boot, &archive, console)?;
+    let words = qemu::command_line(machine, loader, archive, console)?;
     if show == Show::Live {
         eprintln!("{}", qemu::shown(&words));
     }
-    watch(&words, dir.path(), limit, show)
+    watch(&words, dir, limit, show)
 }
 
 /// Builds everything, boots `machine`, and connects its shell to this terminal.
@@ -185,7 +229,7 @@ pub fn interact(machine: &Machine) -> Result<ExitStatus> {
     let dir = scratch()?;
     let archive = dir.path().join("archive.tar");
     archive::write(File::create(&archive)?, &built, machine, None)?;
-    let words = qemu::command_line(machine, &built.boot, &archive, Console::Terminal)?;
+    let words = qemu::command_line(machine, &built.boot, Some(&archive), Console::Terminal)?;
     eprintln!("{}", qemu::shown(&words));
     let (program, arguments) = words.split_first().context("an empty command line")?;
     let status = leash::command(program).args(arguments).status();
@@ -320,6 +364,15 @@ mod tests {
         let end = judge(35, "timehands: exit status 1\n");
         assert_eq!(end, End::CommandFailed, "line and status agree");
         assert_eq!(end.exit_status(), 1, "exec's status");
+    }
+
+    #[test]
+    fn a_loader_that_stops_is_told_from_a_broken_guest() {
+        let end = judge(37, "boot: no module\r\n");
+        assert_eq!(end, End::Refused("no module".to_owned()), "its line");
+        assert_eq!(end.exit_status(), 3, "exec's status");
+        let end = judge(0, "boot: no module\r\n");
+        assert!(matches!(end, End::Broken(_)), "reset afterwards: {end:?}");
     }
 
     #[test]

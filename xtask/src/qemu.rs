@@ -14,9 +14,8 @@ pub enum Console<'a> {
     /// COM1 is this terminal, shared with QEMU's monitor (Ctrl-A C); Ctrl-A X
     /// quits.
     Terminal,
-    /// COM1 is a Unix socket that QEMU listens at; the guest starts once
-    /// somebody has connected.
-    Socket(&'a Path),
+    /// COM1 is QEMU's standard input and output, every byte of them.
+    Pipes,
     /// COM1 and COM2 are files. Unlike a pipe a file is never full, so the
     /// guest's time does not depend on who reads it.
     Files {
@@ -27,14 +26,15 @@ pub enum Console<'a> {
     },
 }
 
-/// The whole command line, the program first.
+/// The whole command line, the program first. Without an `archive` the loader
+/// gets no module.
 ///
 /// # Errors
 /// KVM is asked for and cannot be used, or cannot be combined with `--icount`.
 pub fn command_line(
     machine: &Machine,
     boot: &Path,
-    archive: &Path,
+    archive: Option<&Path>,
     console: Console<'_>,
 ) -> Result<Vec<String>> {
     let kvm = use_kvm(
@@ -70,7 +70,7 @@ fn arguments(
     machine: &Machine,
     kvm: bool,
     boot: &Path,
-    archive: &Path,
+    archive: Option<&Path>,
     console: Console<'_>,
 ) -> Vec<String> {
     let mut words = vec![QEMU.to_owned()];
@@ -113,17 +113,16 @@ fn arguments(
     }
     match console {
         Console::Terminal => flag("serial", "mon:stdio"),
-        Console::Socket(com1) => {
-            let com1 = com1.display();
-            flag("serial", &format!("unix:{com1},server=on,wait=on"));
-        }
+        Console::Pipes => flag("serial", "stdio"),
         Console::Files { com1, com2 } => {
             flag("serial", &format!("file:{}", com1.display()));
             flag("serial", &format!("file:{}", com2.display()));
         }
     }
     flag("kernel", &boot.display().to_string());
-    flag("initrd", &archive.display().to_string());
+    if let Some(archive) = archive {
+        flag("initrd", &archive.display().to_string());
+    }
     words
 }
 
@@ -153,7 +152,7 @@ mod tests {
             machine,
             kvm,
             Path::new("/t/boot"),
-            Path::new("/t/a.tar"),
+            Some(Path::new("/t/a.tar")),
             console,
         ))
     }
