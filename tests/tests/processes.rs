@@ -58,7 +58,7 @@ fn system_calls_here() -> Result<()> {
 
 /// What each fault of `faulter` is called, and the address it is for, if that
 /// is the same in every build.
-const FAULTS: [(&str, &str, Option<&str>); 14] = [
+const FAULTS: [(&str, &str, Option<&str>); 15] = [
     ("null", "page fault", Some("0x0")),
     ("text", "page fault", None),
     ("timehands", "page fault", None),
@@ -68,6 +68,7 @@ const FAULTS: [(&str, &str, Option<&str>); 14] = [
     ("kernel", "page fault", Some("0xffff800000000000")),
     ("stack", "page fault", None),
     ("undefined", "invalid opcode", None),
+    ("syscall-32", "invalid opcode", None),
     ("divide", "divide error", None),
     ("privileged", "general protection", None),
     ("port", "general protection", None),

@@ -13,16 +13,22 @@
 //!
 //! **The way back.** `sysret` to a non-canonical address faults on Intel
 //! processors in ring 0 with the program's stack pointer, which is how several
-//! kernels were broken. User space ends a page before the hole, so RCX cannot
-//! become one by executing; an address that is not in the lower half goes the
-//! way of `iretq`, which faults in ring 3's name.
+//! kernels were broken. User space ends a page before the hole, so the return
+//! address of a `syscall` that was executed there is never one. Should that be
+//! wrong one day, the address goes the way of `iretq`, which faults on the
+//! kernel's own stack: a panic, and no way in.
+//!
+//! **32-bit code.** A program can jump into the 32-bit code segment. `syscall`
+//! is undefined there on Intel processors, but AMD's and QEMU's go to `CSTAR`
+//! in ring 0, with the program's stack pointer. No 32-bit call exists, so what
+//! is there answers `ENOSYS`.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
 use x86_64::VirtAddr;
-use x86_64::registers::model_specific::{Efer, EferFlags, KernelGsBase, LStar, SFMask};
+use x86_64::registers::model_specific::{Efer, EferFlags, KernelGsBase, LStar, Msr, SFMask};
 use x86_64::registers::rflags::RFlags;
 
 use super::gdt;
@@ -92,8 +98,15 @@ pub fn init() {
         assert!(gdt::USER_CODE == gdt::USER_CODE_32 + 16, "SYSRET's CS");
     }
     // SAFETY: the bases name descriptors of the right kind, as just checked.
-    unsafe { x86_64::registers::model_specific::Msr::new(STAR).write(bases) };
+    unsafe { Msr::new(STAR).write(bases) };
     LStar::write(VirtAddr::from_ptr(entry as *const ()));
+    let entry_32 = entry_32 as *const () as u64;
+    // SAFETY: the address is an entry for just this, and interrupts find it as
+    // they find `entry`. A null selector makes `sysenter` a fault.
+    unsafe {
+        Msr::new(CSTAR).write(entry_32);
+        Msr::new(SYSENTER_CS).write(0);
+    }
     SFMask::write(
         RFlags::INTERRUPT_FLAG
             | RFlags::TRAP_FLAG
@@ -110,6 +123,15 @@ pub fn init() {
 
 /// The model-specific register with the segment bases (SDM volume 4).
 const STAR: u32 = 0xc000_0081;
+
+/// Where `syscall` goes from 32-bit code.
+const CSTAR: u32 = 0xc000_0083;
+
+/// The code segment of `sysenter`.
+const SYSENTER_CS: u32 = 0x174;
+
+/// `-ENOSYS`.
+const NO_SUCH_CALL: i32 = -38;
 
 extern "sysv64" fn dispatch(registers: &mut Registers) {
     let arguments = [
@@ -173,5 +195,32 @@ unsafe extern "sysv64" fn entry() {
         user_data = const gdt::USER_DATA,
         user_code = const gdt::USER_CODE,
         dispatch = sym dispatch,
+    )
+}
+
+/// Where `syscall` goes from 32-bit code: straight back.
+///
+/// # Safety
+///
+/// To be reached by the instruction only.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn entry_32() {
+    naked_asm!(
+        "swapgs",
+        "mov gs:[{program_stack}], rsp",
+        "mov rsp, gs:[{kernel_stack}]",
+        "push {user_data}",
+        "push qword ptr gs:[{program_stack}]",
+        "swapgs",
+        "push r11",
+        "push {user_code}",
+        "push rcx",
+        "mov eax, {answer}",
+        "iretq",
+        program_stack = const offset_of!(EntryBlock, program_stack),
+        kernel_stack = const offset_of!(EntryBlock, kernel_stack),
+        user_data = const gdt::USER_DATA,
+        user_code = const gdt::USER_CODE_32,
+        answer = const NO_SUCH_CALL,
     )
 }

@@ -13,7 +13,7 @@ use user::{eprintln, println};
 
 type Fault = fn(&Process);
 
-const FAULTS: [(&str, Fault); 15] = [
+const FAULTS: [(&str, Fault); 16] = [
     ("null", |_| fault::null_read()),
     ("text", |_| fault::text_write()),
     ("timehands", fault::timehands_write),
@@ -26,6 +26,7 @@ const FAULTS: [(&str, Fault); 15] = [
     ("port", |_| fault::port()),
     ("noncanonical", |_| fault::noncanonical_read()),
     ("noncanonical-jump", |_| fault::noncanonical_jump()),
+    ("syscall-32", |_| fault::syscall_32()),
     ("kernel", |_| fault::kernel_read()),
     ("stack", |_| fault::stack_overflow()),
     ("panic", |_| panic!("as asked")),

@@ -110,6 +110,36 @@ pub fn noncanonical_read() {
     read(0x0000_8000_0000_0000);
 }
 
+/// Makes a system call from 32-bit code. Where the instruction exists there
+/// and the call is refused, the program goes on to an undefined one; where it
+/// is answered, to one of the kernel's.
+pub fn syscall_32() {
+    // SAFETY: never returns. The code is at an address of 32 bits in a program
+    // that is not position-independent; elsewhere the far jump faults.
+    unsafe {
+        asm!(
+            "lea rax, [rip + 2f]",
+            "mov rcx, 0x2300000000",
+            "or rax, rcx",
+            "push rax",
+            "jmp fword ptr [rsp]",
+            ".code32",
+            "2:",
+            // `getpid` of 32-bit Linux.
+            "mov eax, 20",
+            "syscall",
+            // -ENOSYS
+            "cmp eax, -38",
+            "jne 3f",
+            "ud2",
+            "3:",
+            "hlt",
+            ".code64",
+            options(noreturn)
+        )
+    }
+}
+
 /// Jumps to a non-canonical address.
 pub fn noncanonical_jump() {
     jump(0x0000_8000_0000_0000);
