@@ -7,6 +7,8 @@
 //! for. Memory that belongs to somebody else (the timehands page, device
 //! registers) comes in as a [`SharedFrame`], which is never writable.
 
+use core::ops::Range;
+
 use x86_64::structures::paging::mapper::{MapToError, TranslateResult, UnmapError};
 use x86_64::structures::paging::{
     Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PhysFrame, Size4KiB, Translate,
@@ -209,6 +211,39 @@ impl AddressSpace {
                 protection: Protection::of(flags),
                 owned: flags.contains(OWNED),
             })
+    }
+
+    /// The first page of `range` that is mapped.
+    ///
+    /// What a missing table would cover is one step, so a range may be all of
+    /// user space.
+    pub fn next_mapped(&self, range: &Range<u64>) -> Option<u64> {
+        let mut page = range.start;
+        while page < range.end.min(USER_END) {
+            let Some(hole) = self.hole(page) else {
+                return Some(page);
+            };
+            page = page - page % hole + hole;
+        }
+        None
+    }
+
+    /// Bytes around `address` that the uppermost missing entry on the way to
+    /// its page leaves unmapped; `None` if the page is mapped.
+    fn hole(&self, address: u64) -> Option<u64> {
+        let mut table = self.root;
+        for level in (0..4).rev() {
+            let covered = PAGE_SIZE << (9 * level);
+            // SAFETY: the root holds a table of ours, and a present entry above
+            // the lowest level leads to one; each is referred to once, only
+            // read through, and `&self` keeps `mapper` from being called.
+            let entry = unsafe { &table_at(table)[(address / covered % 512) as usize] };
+            if entry.is_unused() {
+                return Some(covered);
+            }
+            table = entry.addr();
+        }
+        None
     }
 
     /// Number of frames the program owns, without its page tables.

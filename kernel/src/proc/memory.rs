@@ -1,6 +1,7 @@
 //! The memory of one process: its address space, what is where in it, and its
 //! break.
 
+use core::iter::successors;
 use core::ops::Range;
 
 use super::elf::{Access, Program};
@@ -117,9 +118,7 @@ impl Memory {
         let Some(protection) = protection else {
             return Ok(());
         };
-        // A request beyond all memory is refused before it takes the last.
-        let enough = range.end - range.start <= frames::free_bytes();
-        let failed = if enough {
+        let failed = if Self::is_enough(range.end - range.start) {
             pages(&range).find_map(|page| {
                 let error = self.space.map(page, protection).err()?;
                 Some((page, error))
@@ -137,11 +136,21 @@ impl Memory {
         Err(error)
     }
 
+    /// Unmaps what is mapped in `range`: pages that were only taken, of which
+    /// there can be more than anybody has time to count, are passed over.
     fn unmap_pages(&mut self, range: &Range<u64>) {
-        for page in pages(range) {
-            // A page that was only taken has nothing to unmap.
+        let mut rest = range.clone();
+        while let Some(page) = self.space.next_mapped(&rest) {
+            // It is mapped, so nothing can go wrong.
             let _: Result<(), MapError> = self.space.unmap(page);
+            rest.start = page + PAGE;
         }
+    }
+
+    /// Whether so much memory is free that a request for `size` bytes need not
+    /// be refused before it takes the last.
+    fn is_enough(size: u64) -> bool {
+        size <= frames::free_bytes()
     }
 
     /// Maps `size` bytes somewhere, at `hint` if that is free.
@@ -227,6 +236,13 @@ impl Memory {
     pub fn protect(&mut self, range: &Range<u64>, protection: Protection) -> Result<(), MapError> {
         if !self.regions.is_changeable(range) {
             return Err(MapError::NotMapped);
+        }
+        let mapped = successors(self.space.next_mapped(range), |page| {
+            self.space.next_mapped(&(page + PAGE..range.end))
+        });
+        let missing = range.end - range.start - mapped.count() as u64 * PAGE;
+        if !Self::is_enough(missing) {
+            return Err(MapError::OutOfMemory);
         }
         for page in pages(range) {
             match self.space.protect(page, protection) {

@@ -23,7 +23,7 @@ pub use bad_pointer::{
     BadPointer, clock_getres_into, clock_gettime_into, gettimeofday_into, write_from,
 };
 pub use call::{
-    Memory, clock_getres, clock_gettime, exit, getpid, gettid, gettimeofday, getuid,
+    Memory, clock_getres, clock_gettime, exit, getpid, gettid, gettimeofday, getuid, reserve,
     set_tid_address, time, unknown_call, write, yield_now,
 };
 pub use function::{Function, Image};

@@ -54,6 +54,37 @@ fn running_out_of_memory_is_an_error_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_next_mapped_page_is_found_across_all_of_user_space() {
+    let _memory = memory();
+    let mut space = AddressSpace::new().expect("a root");
+    let all = 0..USER_END;
+    assert_eq!(space.next_mapped(&all), None, "nothing is mapped");
+    let last = USER_END - PAGE_SIZE;
+    let pages = [CODE, CODE + PAGE_SIZE, DATA, DATA + (2 << 20), last];
+    for page in pages {
+        space.map(page, Protection::Read).expect("a free page");
+    }
+    let mut from = 0;
+    for page in pages {
+        let found = space.next_mapped(&(from..USER_END));
+        assert_eq!(found, Some(page), "the first from {from:#x} on");
+        from = page + PAGE_SIZE;
+    }
+    assert_eq!(space.next_mapped(&(from..u64::MAX)), None, "none behind");
+    assert_eq!(
+        space.next_mapped(&(CODE + 2 * PAGE_SIZE..DATA)),
+        None,
+        "the range ends before the next"
+    );
+    space.unmap(CODE).expect("mapped above");
+    assert_eq!(
+        space.next_mapped(&all),
+        Some(CODE + PAGE_SIZE),
+        "an unmapped page is passed over within its table"
+    );
+}
+
+#[test]
 fn only_pages_of_the_lower_half_can_be_mapped_and_each_once() {
     let _memory = memory();
     let mut space = AddressSpace::new().expect("a root");

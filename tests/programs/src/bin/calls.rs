@@ -120,6 +120,11 @@ fn pointers(checks: &mut Checks) {
 fn memory(checks: &mut Checks) {
     checks.refused("mmap of nothing", Memory::map(0), Errno::INVAL);
     checks.refused("mmap of everything", Memory::map(1 << 46), Errno::NOMEM);
+    // Far more pages than a kernel could look at one by one.
+    checks.check(
+        "addresses taken and given back",
+        sys::reserve(1 << 45) == Ok(()),
+    );
     for size in [1, 4096, 4097, 1 << 20] {
         match Memory::map(size) {
             Ok(mut memory) => {

@@ -224,11 +224,7 @@ impl Memory {
     /// [`Errno::INVAL`] for size 0, [`Errno::NOMEM`] when there is not enough.
     pub fn map(size: usize) -> Result<Self, Errno> {
         const READ_WRITE: usize = 0x1 | 0x2;
-        const PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
-        let arguments = [0, size, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0];
-        // SAFETY: without MAP_FIXED the kernel picks a range that was free, so
-        // no existing memory changes.
-        let address = unsafe { call(number::MMAP, arguments) }?;
+        let address = map(size, READ_WRITE)?;
         Ok(Self { address, size })
     }
 
@@ -248,4 +244,25 @@ impl Drop for Memory {
         let _: Result<usize, Errno> =
             unsafe { call(number::MUNMAP, [self.address, self.size, 0, 0, 0, 0]) };
     }
+}
+
+/// Maps `size` bytes of anonymous memory that `protection` allows.
+fn map(size: usize, protection: usize) -> Result<usize, Errno> {
+    const PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
+    let arguments = [0, size, protection, PRIVATE_ANONYMOUS, usize::MAX, 0];
+    // SAFETY: without MAP_FIXED the kernel picks a range that was free, so no
+    // existing memory changes.
+    unsafe { call(number::MMAP, arguments) }
+}
+
+/// Takes `size` bytes of addresses without any access, and gives them back.
+///
+/// # Errors
+///
+/// [`Errno::NOMEM`] when there are not so many.
+pub fn reserve(size: usize) -> Result<(), Errno> {
+    const NONE: usize = 0;
+    let address = map(size, NONE)?;
+    // SAFETY: nobody knows the range, which was free before.
+    unsafe { call(number::MUNMAP, [address, size, 0, 0, 0, 0]) }.map(drop)
 }
