@@ -7,6 +7,7 @@
 
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
+use core::hint::black_box;
 use core::ptr::NonNull;
 
 use volatile::VolatilePtr;
@@ -166,9 +167,13 @@ impl TscRead for Processor {
 }
 
 impl Pace for Processor {
+    /// A division lasts as long as a `PAUSE` did before Skylake, 10 to 30
+    /// cycles. `PAUSE` itself would make an emulator that counts instructions
+    /// leave its translated code each time: 0.1 s of waiting there took 10 s.
     fn relax(&self, turns: u32) {
+        let mut quotient = turns;
         for _ in 0..turns {
-            core::hint::spin_loop();
+            quotient = black_box(u32::MAX / (quotient | 1));
         }
     }
 }
