@@ -20,11 +20,13 @@ use crate::counter::Timecounter;
 use crate::gate::{Gate, Inside};
 use crate::kind::Kind;
 use crate::leap::Leap;
+use crate::pace::{Key, Pace};
 use crate::page::{Timehands, TimehandsPage};
 use crate::registry::{DUMMY, RegisterError, Registered, Registry};
 use crate::scale::ScaleError;
 use crate::select::Selection;
 use crate::settime::Step;
+use crate::statistics::Statistics;
 use crate::timespec::Timespec;
 use crate::windup::{self, Extended, Horizon, Rate};
 use crate::witness::Witness;
@@ -44,59 +46,13 @@ pub enum Windup {
     /// The next segment was published so many counts after it should have
     /// started.
     Late(u64),
-    /// The counter stepped back; the clock went on from the announced end.
+    /// The counter stepped back, or leapt by more than a century; the clock went
+    /// on from the announced end.
     Rebased,
     /// A change of counter waits for the end of the segment.
     Waiting,
     /// Another counter tells the time now.
     Switched,
-}
-
-/// What the writer counts.
-#[derive(Debug)]
-pub struct Statistics {
-    late: AtomicU64,
-    rebased: AtomicU64,
-    backward: AtomicU64,
-    missed_wraps: AtomicU64,
-}
-
-impl Statistics {
-    /// Segments published after they should have started.
-    #[must_use]
-    pub fn late_publications(&self) -> u64 {
-        self.late.load(Ordering::Relaxed)
-    }
-    /// Times that a counter stepped back so far that the clock went on without
-    /// it.
-    #[must_use]
-    pub fn rebased(&self) -> u64 {
-        self.rebased.load(Ordering::Relaxed)
-    }
-    /// Samples below the one before, taken for equal to it.
-    #[must_use]
-    pub fn backward_samples(&self) -> u64 {
-        self.backward.load(Ordering::Relaxed)
-    }
-    /// Whole wraps of a narrow counter that went unseen and were added.
-    #[must_use]
-    pub fn missed_wraps(&self) -> u64 {
-        self.missed_wraps.load(Ordering::Relaxed)
-    }
-}
-
-/// What rate and horizon are made of: frequency, adjustment, nanoseconds a tick.
-type PaceKey = (u64, i64, u64);
-
-/// The rate and the horizon of the published segment, and what they were made
-/// of.
-#[derive(Debug)]
-struct Pace {
-    frequency: AtomicU64,
-    adjustment: AtomicI64,
-    tick_ns: AtomicU64,
-    period: AtomicU64,
-    lead: AtomicU64,
 }
 
 /// The timekeeper of a kernel. Made to be a `static`.
@@ -107,9 +63,9 @@ pub struct Clock {
     gate: Gate,
     pub(crate) selection: Selection,
     pub(crate) step: Step,
-    witness: Witness,
+    pub(crate) witness: Witness,
     pub(crate) leap: Leap,
-    pace: Pace,
+    pub(crate) pace: Pace,
     tick_ns: AtomicU64,
     adjustment: AtomicI64,
     user_enabled: AtomicBool,
@@ -132,23 +88,12 @@ impl Clock {
             step: Step::new(),
             witness: Witness::new(),
             leap: Leap::new(),
-            pace: Pace {
-                frequency: AtomicU64::new(0),
-                adjustment: AtomicI64::new(0),
-                tick_ns: AtomicU64::new(0),
-                period: AtomicU64::new(0),
-                lead: AtomicU64::new(0),
-            },
+            pace: Pace::new(),
             tick_ns: AtomicU64::new(1_000_000),
             adjustment: AtomicI64::new(0),
             user_enabled: AtomicBool::new(true),
             published: AtomicU64::new(0),
-            statistics: Statistics {
-                late: AtomicU64::new(0),
-                rebased: AtomicU64::new(0),
-                backward: AtomicU64::new(0),
-                missed_wraps: AtomicU64::new(0),
-            },
+            statistics: Statistics::new(),
         }
     }
 
@@ -163,9 +108,10 @@ impl Clock {
         let Some(dummy) = self.registry.get(DUMMY) else {
             return;
         };
-        let Ok(rate) = Rate::new(dummy.frequency(), 0) else {
+        let Ok(rate) = Rate::new(dummy.frequency(), 0, dummy.frequency()) else {
             return;
         };
+        self.pace.restart(dummy.frequency());
         let second = Bintime::new(1, 0);
         let horizon = Horizon::new(dummy.frequency(), dummy.mask(), self.tick_ns());
         let hands = Timehands {
@@ -223,15 +169,16 @@ impl Clock {
     }
 
     /// Enters a counter and, unless an operator has chosen, changes to it at
-    /// one of the next windups if it is the best.
+    /// one of the next windups if it is the best. Starts the clock if nobody did.
     ///
     /// # Errors
     ///
     /// [`RegisterError`]; the clock is as it was.
     pub fn register(&self, counter: &'static dyn Timecounter) -> Result<(), RegisterError> {
+        self.start();
         let _inside = self.enter();
         self.registry.register(counter)?;
-        self.demote_the_too_narrow();
+        self.rate_for_ticks();
         self.reselect();
         Ok(())
     }
@@ -243,12 +190,13 @@ impl Clock {
     }
 
     /// Says that there will be `hz` windups a second, 1 to 1,000,000. Counters
-    /// that wrap too fast for that are demoted.
+    /// that wrap too fast for that are demoted, and those no longer too fast get
+    /// their quality back.
     pub fn set_hz(&self, hz: u32) {
         let _inside = self.enter();
         let tick_ns = 1_000_000_000 / u64::from(hz.clamp(1, 1_000_000));
         self.tick_ns.store(tick_ns, Ordering::Relaxed);
-        self.demote_the_too_narrow();
+        self.rate_for_ticks();
         self.reselect();
     }
 
@@ -315,17 +263,30 @@ impl Clock {
     }
 
     fn windup_inside(&self, after: &mut impl FnMut() -> bool) -> Windup {
-        let (_, word, last) = self.page.ring().latest();
+        let (generation, word, last) = self.page.ring().latest();
         let kind = Kind::from_word(word);
-        let Some(active) = self.registry.get(kind.index()) else {
+        let started = generation != 0;
+        let Some(active) = self.registry.get(kind.index()).filter(|_| started) else {
             return Windup::Early;
         };
-        let now = active.read() & kind.mask();
+        let mut now = active.read() & kind.mask();
         if !after() {
             return Windup::Early;
         }
-        let (key, rate, horizon) = self.pace(&active, kind, &last);
-        let passed = self.witness.passed(&self.registry, &active, now);
+        let key = Key {
+            frequency: active.frequency(),
+            adjustment: self.adjustment(),
+            tick_ns: self.tick_ns(),
+        };
+        let published = Rate::of(&last, kind);
+        let (rate, horizon) = self.pace.next(key, kind.mask(), published);
+        let mut passed = self.witness.passed(&self.registry, &active, now);
+        if passed.counts.is_none() {
+            self.statistics.backward.fetch_add(1, Ordering::Relaxed);
+            // One bad read is not yet a counter that stepped back.
+            now = active.read() & kind.mask();
+            passed = self.witness.passed(&self.registry, &active, now);
+        }
         self.statistics
             .missed_wraps
             .fetch_add(passed.missed_wraps, Ordering::Relaxed);
@@ -334,20 +295,23 @@ impl Clock {
                 .witness
                 .behind(last.start, kind.mask())
                 .saturating_add_unsigned(counts),
-            None => {
-                self.statistics.backward.fetch_add(1, Ordering::Relaxed);
-                if self.witness.before_by(now) > horizon.period {
-                    self.statistics.rebased.fetch_add(1, Ordering::Relaxed);
-                    windup::rebase((kind, &last), now, horizon, rate, &mut |kind, hands| {
-                        self.publish(kind, hands, after);
-                    });
-                    self.witness.sampled(now);
-                    self.paced(key, horizon);
-                    self.published.fetch_add(1, Ordering::Relaxed);
-                    return Windup::Rebased;
-                }
-                self.witness.behind(last.start, kind.mask())
+            None if self.witness.before_by(now, kind.mask()) > horizon.period => {
+                windup::rebase(
+                    (kind, &last),
+                    now,
+                    horizon,
+                    rate,
+                    &mut self.leap.session(),
+                    &mut |kind, hands| self.publish(kind, hands, after),
+                );
+                self.statistics.rebased.fetch_add(1, Ordering::Relaxed);
+                self.witness.sampled(now);
+                self.pace.published(key, horizon);
+                self.published.fetch_add(1, Ordering::Relaxed);
+                self.ask_again();
+                return Windup::Rebased;
             }
+            None => self.witness.behind(last.start, kind.mask()),
         };
         if let Some(done) = self.switch(&active, (kind, &last), elapsed, now, after) {
             return done;
@@ -371,7 +335,7 @@ impl Clock {
                 self.statistics.late.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.paced(key, horizon);
+        self.pace.published(key, horizon);
         self.published.fetch_add(1, Ordering::Relaxed);
         self.step.applied(self.published());
         match extended {
@@ -387,50 +351,10 @@ impl Clock {
     /// Makes the samples of the next windup count from `now` of the counter
     /// that is active from now on.
     pub(crate) fn changed_counter(&self, active: &Registered<'_>, now: u64) {
+        self.pace.restart(active.frequency());
         self.witness.watch(&self.registry, active);
         self.witness.sampled(now);
         self.published.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Rate and horizon for the next segment; computed anew only when one of the
-    /// things they depend on changed, for it takes divisions.
-    fn pace(
-        &self,
-        active: &Registered<'_>,
-        kind: Kind,
-        last: &Timehands,
-    ) -> (PaceKey, Rate, Horizon) {
-        let key = (active.frequency(), self.adjustment(), self.tick_ns());
-        let known = (
-            self.pace.frequency.load(Ordering::Relaxed),
-            self.pace.adjustment.load(Ordering::Relaxed),
-            self.pace.tick_ns.load(Ordering::Relaxed),
-        );
-        let unchanged = Rate::of(last, kind);
-        if key == known {
-            let horizon = Horizon {
-                period: self.pace.period.load(Ordering::Relaxed),
-                lead: self.pace.lead.load(Ordering::Relaxed),
-            };
-            return (key, unchanged, horizon);
-        }
-        // Frequency and adjustment were checked when they were set.
-        let rate = Rate::new(key.0, key.1).unwrap_or(unchanged);
-        (key, rate, Horizon::new(key.0, active.mask(), key.2))
-    }
-
-    /// Notes that a segment of this pace was published.
-    fn paced(&self, key: PaceKey, horizon: Horizon) {
-        self.pace.frequency.store(key.0, Ordering::Relaxed);
-        self.pace.adjustment.store(key.1, Ordering::Relaxed);
-        self.pace.tick_ns.store(key.2, Ordering::Relaxed);
-        self.pace.period.store(horizon.period, Ordering::Relaxed);
-        self.pace.lead.store(horizon.lead, Ordering::Relaxed);
-    }
-
-    /// Forgets the rate in force, for another counter is active.
-    pub(crate) fn forget_pace(&self) {
-        self.pace.frequency.store(0, Ordering::Relaxed);
     }
 
     /// CLOCK_MONOTONIC.
@@ -483,19 +407,5 @@ impl Clock {
     #[must_use]
     pub fn boottime(&self) -> Bintime {
         self.page.boottime()
-    }
-}
-
-impl Rate {
-    /// The rate of a published segment.
-    fn of(hands: &Timehands, kind: Kind) -> Self {
-        Self {
-            scale: crate::scale::Scale::from_units(hands.scale),
-            multiplier: crate::scale::Multiplier {
-                mult: hands.multiplier,
-                shift: kind.shift(),
-            },
-            floor: hands.floor,
-        }
     }
 }

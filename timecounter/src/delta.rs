@@ -45,6 +45,24 @@ pub const fn clamped(now: u64, last: u64) -> u64 {
     if (delta as i64) < 0 { 0 } else { delta }
 }
 
+/// Counts from `last` to `now`, or nothing where `now` is taken to lie before
+/// `last`: in the upper half of the differences of a 64-bit counter, which does
+/// not wrap, and in the last 1/32 of those of a narrow one, which does.
+#[must_use]
+pub const fn forwards(now: u64, last: u64, mask: u64) -> Option<u64> {
+    let delta = masked(now, last, mask);
+    let before = if mask == u64::MAX {
+        mask >> 1
+    } else {
+        mask >> 5
+    };
+    if delta > mask.wrapping_sub(before) {
+        None
+    } else {
+        Some(delta)
+    }
+}
+
 /// The mask of a counter `width` bits wide; widths above 64 count as 64.
 #[must_use]
 pub const fn mask(width: u32) -> u64 {
@@ -89,6 +107,21 @@ mod tests {
             let mask = mask(width);
             assert_eq!(masked(0, mask, mask), 1, "{width} bits");
             assert_eq!(masked(mask, 0, mask), mask, "{width} bits, all but a wrap");
+        }
+    }
+
+    #[test]
+    fn a_small_step_back_is_told_from_a_large_one_forwards() {
+        for width in [8, 16, 24, 32, 63, 64] {
+            let mask = mask(width);
+            assert_eq!(forwards(mask - 1, 1, mask), None, "{width} bits, 2 back");
+            assert_eq!(forwards(1, mask - 1, mask), Some(3), "{width} bits, over 0");
+            let most = if width == 64 { mask / 2 } else { mask / 10 * 9 };
+            assert_eq!(
+                forwards(most, 0, mask),
+                Some(most),
+                "{width} bits, forwards"
+            );
         }
     }
 

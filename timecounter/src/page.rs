@@ -127,6 +127,12 @@ impl Default for Words {
     }
 }
 
+/// Uptime in nanoseconds, as it stands in the page: 2^64 - 1 from the 584th year
+/// on, which no machine and only a broken counter reaches.
+pub(crate) fn ns_of_uptime(uptime: Bintime) -> u64 {
+    u64::try_from(uptime.to_ns().max(0)).unwrap_or(u64::MAX)
+}
+
 impl Payload for Words {
     type Segment = Timehands;
 
@@ -142,7 +148,7 @@ impl Payload for Words {
             && wide(&self.length, hands.length)
             && wide(&self.monotonic_sec, monotonic.sec as u64)
             && wide(&self.realtime_sec, realtime.sec as u64)
-            && wide(&self.monotonic_ns, hands.monotonic.to_ns() as u64)
+            && wide(&self.monotonic_ns, ns_of_uptime(hands.monotonic))
             && wide(&self.monotonic_frac, hands.monotonic.frac)
             && wide(&self.realtime_frac, hands.realtime.frac)
             && wide(&self.scale, hands.scale)

@@ -226,10 +226,6 @@ enum Found<T> {
     Torn,
 }
 
-/// Segments a reader may be sent back by: one that is announced, and one more
-/// where a second's change of rate splits the announcement.
-const BACK: usize = 2;
-
 fn locate<V, P, const N: usize>(ring: &Ring<P, N>, current: u32, count: u64) -> Found<V::Time>
 where
     V: View<P>,
@@ -237,7 +233,10 @@ where
 {
     let mut generation = current;
     let mut counter = None;
-    for back in 0..=BACK {
+    // Back to the oldest slot that is not the next to be written. One windup
+    // announces a segment, and one more for every second in it that changes
+    // something: three around a leap second at one windup a second.
+    for back in 0..N - 1 {
         let slot = ring.slot(generation);
         let held = ring.holds(slot, generation);
         let kind = Kind::from_word(slot.kind());

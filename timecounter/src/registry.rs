@@ -19,7 +19,8 @@ use crate::counter::{Timecounter, UserCounter};
 use crate::kind::Kind;
 use crate::quality::{self, Rank};
 use crate::reader::{Counters, Halves};
-use crate::scale::{Scale, ScaleError};
+use crate::scale::ScaleError;
+use crate::windup::Rate;
 
 /// Room for the dummy and fifteen others.
 pub const MAX_COUNTERS: usize = 16;
@@ -227,12 +228,26 @@ impl<'r> Registered<'r> {
             .quality
             .store(quality::DEMOTED, Ordering::Relaxed);
     }
+    /// Gives it the driver's quality back if it was too narrow for the ticks.
+    pub(crate) fn reinstate(&self) {
+        let mut demotion = self.entry.demotion.lock();
+        if matches!(*demotion, Some(Demotion::InsufficientHz { .. })) {
+            *demotion = None;
+            self.entry
+                .quality
+                .store(self.counter.quality(), Ordering::Relaxed);
+        }
+    }
+    /// How long `counts` of it last, in nanoseconds, rounded down, at most
+    /// 2^64 - 1.
+    pub(crate) fn ns(&self, counts: u128) -> u64 {
+        let ns = counts * 1_000_000_000 / u128::from(self.frequency().max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
     /// Nanoseconds until it wraps, rounded down, at most 2^64 - 1.
     #[must_use]
     pub fn wrap_ns(&self) -> u64 {
-        let counts = u128::from(self.mask()) + 1;
-        let ns = counts * 1_000_000_000 / u128::from(self.frequency().max(1));
-        u64::try_from(ns).unwrap_or(u64::MAX)
+        self.ns(u128::from(self.mask()) + 1)
     }
     fn rank(&self) -> Rank {
         Rank {
@@ -248,7 +263,9 @@ pub struct Reason<'r>(Registered<'r>);
 
 impl fmt::Display for Reason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self.0.entry.demotion.lock() {
+        // Copied out, so that no lock is held while the sink writes.
+        let demotion = *self.0.entry.demotion.lock();
+        match demotion {
             Some(demotion) => write!(f, "{demotion}"),
             None => self.0.counter.explain(f),
         }
@@ -294,7 +311,7 @@ impl Registry {
         if mask & mask.wrapping_add(1) != 0 || mask < 0xff {
             return Err(RegisterError::Mask(mask));
         }
-        Scale::nominal(counter.frequency()).map_err(RegisterError::Frequency)?;
+        Rate::check(counter.frequency()).map_err(RegisterError::Frequency)?;
         let name = counter.name();
         let usable = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || name.len() > 15 || !name.bytes().all(usable) {

@@ -20,7 +20,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use crate::clock::{Clock, Windup};
+use crate::clock::{Clock, MAX_ADJUSTMENT, Windup};
+use crate::delta;
 use crate::kind::Kind;
 use crate::page::Timehands;
 use crate::registry::{DUMMY, Demotion, Registered};
@@ -86,6 +87,8 @@ pub(crate) struct Selection {
     asked: Pair,
     /// The deviation for which the last change was refused, 0 if it was not.
     refused_ppb: AtomicI64,
+    /// Index of the counter that was refused for it.
+    refused: AtomicU32,
 }
 
 impl Selection {
@@ -99,8 +102,21 @@ impl Selection {
                 bracket: AtomicU64::new(0),
             },
             refused_ppb: AtomicI64::new(0),
+            refused: AtomicU32::new(0),
         }
     }
+}
+
+/// What is to become of a change that was asked for.
+enum Verdict {
+    /// It is made.
+    Change,
+    /// The time has not come.
+    Wait,
+    /// The samples tell nothing; the comparison begins anew.
+    Again,
+    /// The new counter is this much off, in 10^-9.
+    Refuse(i64),
 }
 
 /// Old, new and old again.
@@ -112,13 +128,13 @@ struct Samples {
 
 impl Samples {
     fn take(old: &Registered<'_>, new: &Registered<'_>) -> Self {
-        let first = old.read();
+        let first = old.read() & old.mask();
         let sample = new.read() & new.mask();
         let last = old.read() & old.mask();
         Self {
             old: last,
             new: sample,
-            bracket: last.wrapping_sub(first) & old.mask(),
+            bracket: delta::forwards(last, first, old.mask()).unwrap_or(0),
         }
     }
 }
@@ -133,13 +149,23 @@ impl Clock {
     /// [`ChooseError`]; the choice is as it was, pinned or not.
     pub fn choose(&self, name: &str, relax: &mut impl FnMut()) -> Result<(), ChooseError> {
         let new = self.registry().find(name).ok_or(ChooseError::Unknown)?;
-        {
+        let selection = &self.selection;
+        let (wanted, pinned) = {
             let _inside = self.enter();
+            let before = (self.wanted(), self.pinned());
+            // Pinned from now on, so that no registration takes the choice over.
+            selection.pinned.store(true, Ordering::Relaxed);
             self.want(&new);
-        }
-        self.wait_for_change(relax)?;
-        self.selection.pinned.store(true, Ordering::Relaxed);
-        Ok(())
+            before
+        };
+        self.wait_for_change(relax).inspect_err(|_| {
+            let _inside = self.enter();
+            selection.pinned.store(pinned, Ordering::Relaxed);
+            match wanted {
+                Some(wanted) if pinned => self.want(&wanted),
+                _ => self.reselect(),
+            }
+        })
     }
 
     /// Gives the choice back: the best counter tells the time, now and after
@@ -186,35 +212,37 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// The active counter's rate may change by less than the floor slope allows
-    /// for, an idle one's by an eighth; `false` beyond that.
+    /// `false`, and nothing is changed, beyond what the floor slope allows for:
+    /// an active counter's rate may differ from the one it was chosen at by 476
+    /// ppm, so that it stays above the floor under every adjustment. An idle
+    /// one's may differ by an eighth from what its driver says.
     #[must_use]
     pub fn set_frequency(&self, counter: &Registered<'_>, hz: u64) -> bool {
         let _inside = self.enter();
         let active = self.active().map(|active| active.index());
-        let now = counter.frequency();
-        let limit = if active == Some(counter.index()) {
-            // The new rate with its adjustment stays above the old floor if
-            // adjustment and correction together stay within the margin.
-            let adjustment = u128::from(self.adjustment().unsigned_abs() >> 32);
-            MARGIN_PPB.unsigned_abs().saturating_sub(adjustment)
+        let (reference, limit) = if active == Some(counter.index()) {
+            (self.pace.reference(), MARGIN_PPB - ppb(MAX_ADJUSTMENT))
         } else {
-            125_000_000
+            (counter.counter().frequency(), 125_000_000)
         };
-        let change = u128::from(now.abs_diff(hz)) * 1_000_000_000;
-        let allowed = change < u128::from(now) * limit && Rate::new(hz, 0).is_ok();
+        let change = u128::from(reference.abs_diff(hz)) * 1_000_000_000;
+        let limit = u128::from(reference) * limit.unsigned_abs();
+        let allowed = change <= limit && Rate::check(hz).is_ok();
         if allowed {
             counter.set_frequency(hz);
         }
         allowed
     }
 
-    /// Demotes counters that need more windups a wrap than there are; inside
-    /// the gate.
-    pub(crate) fn demote_the_too_narrow(&self) {
+    /// Demotes counters that need more windups a wrap than there are, and takes
+    /// that back where there are enough; inside the gate. Finds the active
+    /// counter's witness anew.
+    pub(crate) fn rate_for_ticks(&self) {
         let tick = self.tick_ns().max(1);
-        for counter in self.registry().iter().filter(|tc| tc.quality() >= 0) {
-            if counter.wrap_ns() / 3 < tick {
+        for counter in self.registry().iter() {
+            if counter.wrap_ns() / 3 >= tick {
+                counter.reinstate();
+            } else if counter.quality() >= 0 {
                 let needs = 3_000_000_000_u64.div_ceil(counter.wrap_ns().max(1));
                 counter.demote(Demotion::InsufficientHz {
                     needs,
@@ -222,14 +250,20 @@ impl Clock {
                 });
             }
         }
+        if let Some(active) = self.active() {
+            self.witness.watch(self.registry(), &active);
+        }
     }
 
-    /// Wants the best counter unless an operator chose; inside the gate.
+    /// Wants the best counter unless an operator chose; inside the gate. The
+    /// dummy is the best only where it is the active one: it takes over from
+    /// nothing that runs.
     pub(crate) fn reselect(&self) {
         if self.pinned() {
             return;
         }
-        if let Some(best) = self.registry().best() {
+        let best = self.registry().best().filter(|best| best.index() != DUMMY);
+        if let Some(best) = best.or_else(|| self.active()) {
             self.want(&best);
         }
     }
@@ -238,16 +272,27 @@ impl Clock {
     fn want(&self, new: &Registered<'_>) {
         let selection = &self.selection;
         if let Some(old) = self.active() {
-            let samples = Samples::take(&old, new);
-            let asked = &selection.asked;
-            asked.old.store(samples.old, Ordering::Relaxed);
-            asked.new.store(samples.new, Ordering::Relaxed);
-            asked.bracket.store(samples.bracket, Ordering::Relaxed);
+            self.ask(&Samples::take(&old, new));
         }
         selection.refused_ppb.store(0, Ordering::Relaxed);
         selection
             .wanted
             .store(u32::from(new.index()), Ordering::Relaxed);
+    }
+
+    /// Begins the comparison with `samples`.
+    fn ask(&self, samples: &Samples) {
+        let asked = &self.selection.asked;
+        asked.old.store(samples.old, Ordering::Relaxed);
+        asked.new.store(samples.new, Ordering::Relaxed);
+        asked.bracket.store(samples.bracket, Ordering::Relaxed);
+    }
+
+    /// Begins the comparison anew, after the active counter stepped back.
+    pub(crate) fn ask_again(&self) {
+        if let (Some(old), Some(new)) = (self.active(), self.wanted()) {
+            self.ask(&Samples::take(&old, &new));
+        }
     }
 
     fn wanted(&self) -> Option<Registered<'_>> {
@@ -271,14 +316,16 @@ impl Clock {
         Err(ChooseError::Stuck)
     }
 
-    /// Demotes the best counter for the deviation it was refused for, and wants
-    /// the next best.
+    /// Demotes the counter that was refused, for its deviation, and wants the
+    /// next best.
     fn demote_refused(&self, ppb: i64) -> Result<(), ChooseError> {
         let _inside = self.enter();
         let against = self.active().map_or("nothing", |active| active.name());
-        match self.registry().best() {
-            Some(best) if best.index() != DUMMY => {
-                best.demote(Demotion::Rate { ppb, against });
+        let refused = self.selection.refused.load(Ordering::Relaxed);
+        match self.registry().get(refused as u8) {
+            Some(refused) if refused.index() != DUMMY => {
+                refused.demote(Demotion::Rate { ppb, against });
+                self.rate_for_ticks();
                 self.reselect();
                 Ok(())
             }
@@ -287,7 +334,7 @@ impl Clock {
     }
 
     /// Changes the counter if that was asked for and the time has come; inside
-    /// the gate. Nothing is returned if there is nothing to change.
+    /// the gate. Nothing is returned if the active one goes on.
     pub(crate) fn switch(
         &self,
         old: &Registered<'_>,
@@ -298,80 +345,114 @@ impl Clock {
     ) -> Option<Windup> {
         let new = self.wanted().filter(|new| new.index() != old.index())?;
         let samples = Samples::take(old, &new);
-        let since = samples.old.wrapping_sub(now) & old.mask();
+        let since = delta::forwards(samples.old, now, old.mask()).unwrap_or(0);
         let elapsed = elapsed.saturating_add_unsigned(since);
-        let asked = &self.selection.asked;
-        let new_passed = samples.new.wrapping_sub(asked.new.load(Ordering::Relaxed)) & new.mask();
-
         let passed_end = i128::from(elapsed) > i128::from(last.length);
-        if old.index() != DUMMY {
-            let patience = u128::from(self.tick_ns()) * u128::from(PATIENCE);
-            let waited =
-                u128::from(new_passed) * 1_000_000_000 > patience * u128::from(new.frequency());
-            if passed_end && !waited {
-                if let Some(ppb) = self.disagreement(old, &new, &samples, new_passed) {
-                    self.selection.refused_ppb.store(ppb, Ordering::Relaxed);
-                    self.selection
-                        .wanted
-                        .store(u32::from(old.index()), Ordering::Relaxed);
-                    return None;
-                }
-            } else if !waited {
-                return Some(Windup::Waiting);
+        match self.verdict(old, &new, &samples, passed_end) {
+            Verdict::Change => {}
+            Verdict::Wait => return Some(Windup::Waiting),
+            Verdict::Again => {
+                self.ask(&samples);
+                return None;
+            }
+            Verdict::Refuse(ppb) => {
+                let selection = &self.selection;
+                selection
+                    .refused
+                    .store(u32::from(new.index()), Ordering::Relaxed);
+                selection
+                    .wanted
+                    .store(u32::from(old.index()), Ordering::Relaxed);
+                selection.refused_ppb.store(ppb, Ordering::Relaxed);
+                return None;
             }
         }
-        let rate = Rate::new(new.frequency(), self.adjustment()).ok()?;
-        let horizon = Horizon::new(new.frequency(), new.mask(), self.tick_ns());
+        let frequency = new.frequency();
+        let rate = Rate::new(frequency, self.adjustment(), frequency).ok()?;
+        let horizon = Horizon::new(frequency, new.mask(), self.tick_ns());
         windup::change_counter(
             (kind, last),
             u64::try_from(elapsed).unwrap_or(0),
             (new.kind(self.user_enabled()), samples.new),
             horizon,
             rate,
+            &mut self.leap.session(),
             &mut |kind, hands| self.publish(kind, hands, after),
         );
-        self.forget_pace();
         self.changed_counter(&new, samples.new);
         Some(Windup::Switched)
     }
 
-    /// By how much the rates of both counters differ since the change was asked
-    /// for, in 10^-9, if that is more than the margin and than what the samples
-    /// leave uncertain; never 0.
-    fn disagreement(
+    fn verdict(
         &self,
         old: &Registered<'_>,
         new: &Registered<'_>,
         samples: &Samples,
-        new_passed: u64,
-    ) -> Option<i64> {
-        const ONE: i128 = 1_000_000_000;
+        passed_end: bool,
+    ) -> Verdict {
+        if old.index() == DUMMY {
+            return Verdict::Change;
+        }
         let asked = &self.selection.asked;
-        let old_passed = samples.old.wrapping_sub(asked.old.load(Ordering::Relaxed)) & old.mask();
-        let bracket = asked.bracket.load(Ordering::Relaxed) + samples.bracket;
-        // Halved until ten digits more fit, which costs none of them.
-        let product = |a: u64, b: u64| (i128::from(a) * i128::from(b)) >> 32;
-        let (old_hz, new_hz) = (old.frequency(), new.frequency());
-        let scale = |a: u64, b: u64| {
-            if old_passed > u64::from(u32::MAX) {
-                product(a, b)
-            } else {
-                i128::from(a) * i128::from(b)
-            }
+        let passed = |counter: &Registered<'_>, now, asked: &AtomicU64| {
+            delta::forwards(now, asked.load(Ordering::Relaxed), counter.mask()).unwrap_or(0)
         };
-        let expected = scale(old_passed, new_hz);
-        let actual = scale(new_passed, old_hz);
-        if expected <= 0 {
-            return None;
+        let old_passed = passed(old, samples.old, &asked.old);
+        let new_passed = passed(new, samples.new, &asked.new);
+        let old_ns = old.ns(old_passed.into());
+        let new_ns = new.ns(new_passed.into());
+        let tick = self.tick_ns();
+        if !passed_end || old_ns < tick {
+            let wrap = old.wrap_ns().min(new.wrap_ns());
+            let patience = tick.saturating_mul(PATIENCE).min(wrap / 4 * 3);
+            return if new_ns > patience {
+                Verdict::Change
+            } else {
+                Verdict::Wait
+            };
         }
-        let ppb = (actual - expected).saturating_mul(ONE) / expected;
-        // Two counts of either may be lost, and the bracket is the old one's.
-        let expected_counts = scale(old_passed, new_hz) / i128::from(old_hz.max(1));
-        let counts = ONE * i128::from(bracket.saturating_add(2)) / i128::from(old_passed)
-            + 2 * ONE / expected_counts.max(1);
-        if ppb.abs() <= MARGIN_PPB + counts {
-            return None;
+        // Two ticks at the least number of them a wrap are well below this.
+        let wrap = old.wrap_ns().min(new.wrap_ns());
+        if old_ns.max(new_ns) > wrap / 8 * 7 {
+            return Verdict::Again;
         }
-        i64::try_from(ppb).ok()
+        let bracket = asked.bracket.load(Ordering::Relaxed);
+        let bracket = bracket.saturating_add(samples.bracket);
+        match deviation((old, old_passed), (new, new_passed), bracket) {
+            (deviation, uncertain)
+                if deviation.abs() > MARGIN_PPB - ppb(self.adjustment()) + uncertain =>
+            {
+                Verdict::Refuse(i64::try_from(deviation).unwrap_or(i64::MAX))
+            }
+            _ => Verdict::Change,
+        }
     }
+}
+
+/// Magnitude of an adjustment in 10^-9.
+fn ppb(adjustment: i64) -> i128 {
+    i128::from(adjustment.unsigned_abs() >> 32)
+}
+
+/// By how much the new counter is too fast for the old one, and what the samples
+/// leave uncertain of that, both in 10^-9. `bracket` is what taking them took, in
+/// counts of the old one.
+fn deviation(
+    (old, old_passed): (&Registered<'_>, u64),
+    (new, new_passed): (&Registered<'_>, u64),
+    bracket: u64,
+) -> (i128, i128) {
+    const ONE: i128 = 1_000_000_000;
+    let expected = u128::from(old_passed) * u128::from(new.frequency());
+    let actual = u128::from(new_passed) * u128::from(old.frequency());
+    // 2^30 times what 96 bits hold fits; what is cut off is below any figure.
+    let excess = 32_u32.saturating_sub((expected | actual).leading_zeros());
+    let (expected, actual) = ((expected >> excess) as i128, (actual >> excess) as i128);
+    let deviation = (actual - expected) * ONE / expected.max(1);
+    // A count of either may be lost at both ends.
+    let old_counts = i128::from(old_passed.max(1));
+    let new_counts =
+        (old_counts * i128::from(new.frequency()) / i128::from(old.frequency().max(1))).max(1);
+    let uncertain = ONE * i128::from(bracket.saturating_add(2)) / old_counts + 2 * ONE / new_counts;
+    (deviation, uncertain)
 }

@@ -16,25 +16,18 @@
 //! that alters rate or time of day ends a segment at that second exactly, so
 //! there may be two.
 //!
-//! A windup that comes late walks through every second that it skipped, one by
-//! one, with that second's own number, at the rate that belongs to it. What lies
-//! wholly in the past need not be published: a reader with an old count is
-//! served by the tail of the segment it has.
-//!
-//! # Limits
-//!
-//! A gap of more than [`MAX_SECONDS`] is crossed at one rate up to that long
-//! before its end, so that the time spent here stays bounded whatever the
-//! counter says.
+//! A windup that comes late has every second that it skipped handled under that
+//! second's own number. What lies wholly in the past need not be published: a
+//! reader with an old count is served by the tail of the segment it has. The work
+//! does not grow with the gap: the rate is one over the whole of it, and seconds
+//! move the time of day by whole seconds only, so they are handled together.
 
 use crate::bintime::Bintime;
+use crate::clock::MAX_ADJUSTMENT;
 use crate::kind::Kind;
-use crate::page::Timehands;
+use crate::page::{Timehands, ns_of_uptime};
 use crate::scale::{Multiplier, Scale, ScaleError};
 use crate::timespec::Timespec;
-
-/// Seconds that a late windup handles one by one: a little over a day.
-pub const MAX_SECONDS: u64 = 100_000;
 
 /// A counter's rate in all the forms that a segment needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +44,18 @@ impl Rate {
     /// The rate of a counter of `frequency` Hz under `adjustment` ns per second
     /// in 32.32, which the caller has limited to +-500 ppm.
     ///
+    /// The floor slope is that of `reference` Hz: the counter's rate when it
+    /// became the active one. It stays as long as the counter does, whatever
+    /// corrections follow, for a state whose tail is less steep than that of
+    /// the state before it would in the end sink below it.
+    ///
     /// # Errors
     ///
-    /// [`ScaleError`] where the frequency or the adjustment is out of range.
-    pub fn new(frequency: u64, adjustment: i64) -> Result<Self, ScaleError> {
+    /// [`ScaleError`] where a frequency or the adjustment is out of range.
+    pub fn new(frequency: u64, adjustment: i64, reference: u64) -> Result<Self, ScaleError> {
         let scale = Scale::new(frequency, adjustment)?;
         let multiplier = Multiplier::from_scale(scale);
-        let nominal = Scale::nominal(frequency)?;
+        let nominal = Scale::nominal(reference)?;
         let floor = Multiplier::floor_with(nominal, multiplier.shift)
             .ok_or(ScaleError::AdjustmentOutOfRange)?;
         Ok(Self {
@@ -65,6 +63,27 @@ impl Rate {
             multiplier,
             floor: floor.mult,
         })
+    }
+
+    /// Whether a clock can run on `frequency` Hz under every adjustment.
+    ///
+    /// # Errors
+    ///
+    /// [`ScaleError`] if it cannot.
+    pub fn check(frequency: u64) -> Result<(), ScaleError> {
+        for adjustment in [0, -MAX_ADJUSTMENT, MAX_ADJUSTMENT] {
+            Self::new(frequency, adjustment, frequency)?;
+        }
+        Ok(())
+    }
+
+    /// The rate of a published segment.
+    pub(crate) fn of(hands: &Timehands, kind: Kind) -> Self {
+        Self {
+            scale: Scale::from_units(hands.scale),
+            multiplier: hands.multiplier(kind),
+            floor: hands.floor,
+        }
     }
 }
 
@@ -104,7 +123,9 @@ impl Horizon {
     pub fn new(frequency: u64, mask: u64, tick_ns: u64) -> Self {
         let period = u128::from(frequency) * u128::from(tick_ns) / 1_000_000_000;
         let period = u64::try_from(period).unwrap_or(u64::MAX);
-        let period = period.clamp(8, MAX_LENGTH / 4);
+        // With its lead, a ninth of both, it is no longer than a segment may be;
+        // and far from what a narrow counter takes for "before".
+        let period = period.min(mask / 2).clamp(8, MAX_LENGTH / 9 * 8);
         Self {
             period,
             lead: (period / 8).min(mask / 32),
@@ -146,8 +167,24 @@ impl Cursor {
     fn advance(&mut self, counts: u64, mask: u64) {
         let elapsed = self.rate.scale.bintime(counts);
         self.start = self.start.wrapping_add(counts) & mask;
-        self.monotonic = self.monotonic.wrapping_add(elapsed);
-        self.realtime = self.realtime.wrapping_add(elapsed);
+        self.monotonic = self.monotonic.saturating_add(elapsed);
+        self.realtime = self.realtime.saturating_add(elapsed);
+    }
+
+    /// Advances over the past, unpublished.
+    fn pass(&mut self, counts: u64, mask: u64, seconds: &mut impl Seconds) {
+        let utc = self.realtime.sec;
+        self.advance(counts, mask);
+        self.begin_since(utc, seconds);
+    }
+
+    /// Has the seconds handled that began since the time of day was `utc`.
+    fn begin_since(&mut self, utc: i64, seconds: &mut impl Seconds) {
+        let begun = self.realtime.sec.saturating_sub(utc);
+        if let Ok(count @ 1..) = u64::try_from(begun) {
+            let change = seconds.begin(utc, count);
+            self.change(change);
+        }
     }
 
     fn change(&mut self, change: SecondChange) {
@@ -207,7 +244,7 @@ impl Coarse {
     fn at(monotonic: Bintime, realtime: Bintime, ns: u64) -> Self {
         let realtime = Timespec::from(realtime);
         Self {
-            monotonic_ns: (monotonic.to_ns() as u64).saturating_add(ns),
+            monotonic_ns: ns_of_uptime(monotonic).saturating_add(ns),
             realtime: crate::reader::carried(realtime.sec as u64, realtime.nsec, ns),
         }
     }
@@ -240,8 +277,8 @@ impl Timehands {
     fn end(&self) -> (Bintime, Bintime) {
         let length = Scale::from_units(self.scale).bintime(self.length);
         (
-            self.monotonic.wrapping_add(length),
-            self.realtime.wrapping_add(length),
+            self.monotonic.saturating_add(length),
+            self.realtime.saturating_add(length),
         )
     }
 
@@ -250,10 +287,10 @@ impl Timehands {
     fn tail(&self, kind: Kind, elapsed: u64) -> (Bintime, Bintime) {
         let line = Scale::from_units(self.scale).bintime(elapsed.min(self.length));
         let beyond = self.floor(kind).ns(elapsed.saturating_sub(self.length));
-        let add = line.wrapping_add(Bintime::from_ns(beyond));
+        let add = line.saturating_add(Bintime::from_ns(beyond));
         (
-            self.monotonic.wrapping_add(add),
-            self.realtime.wrapping_add(add),
+            self.monotonic.saturating_add(add),
+            self.realtime.saturating_add(add),
         )
     }
 
@@ -303,7 +340,7 @@ pub fn extend(
         },
     };
     if let Some(boottime) = boottime {
-        cursor.realtime = cursor.monotonic.wrapping_add(boottime);
+        cursor.realtime = cursor.monotonic.saturating_add(boottime);
     }
     announce(
         &mut cursor,
@@ -335,19 +372,14 @@ fn announce(
 ) {
     let mask = kind.mask();
     // What lies in the past of a segment is lost to the range that a narrow
-    // counter has until the next windup.
+    // counter has until the next windup, and to the reader's 32-bit difference.
     let longest = MAX_LENGTH.min(mask / 8);
     let (mut passed, mut left) = (passed, left);
-
-    let one_by_one = cursor.counts_to_second(MAX_SECONDS);
-    if passed > one_by_one {
-        let bulk = passed - one_by_one;
-        let utc = cursor.realtime.sec;
-        cursor.advance(bulk, mask);
-        let begun = u64::try_from(cursor.realtime.sec.saturating_sub(utc)).unwrap_or(0);
-        cursor.change(seconds.begin(utc, begun));
-        passed -= bulk;
-        left -= bulk;
+    if left > longest && passed > 0 {
+        cursor.pass(passed, mask, seconds);
+        *coarse = cursor.coarse(0);
+        left -= passed;
+        passed = 0;
     }
     // Whole seconds behind the cursor that have been asked for.
     let mut asked = 0;
@@ -359,8 +391,7 @@ fn announce(
         let utc = cursor.realtime.sec.saturating_add_unsigned(asked);
         let change = seconds.begin(utc, 1);
         asked += 1;
-        let same = change.step == 0 && change.tai == cursor.tai && change.leap == cursor.leap;
-        if same && left <= longest {
+        if change.step == 0 && change.tai == cursor.tai && change.leap == cursor.leap {
             continue;
         }
         if boundary > passed {
@@ -378,10 +409,6 @@ fn announce(
     if passed > 0 {
         *coarse = cursor.coarse(passed);
     }
-    if left > longest {
-        cursor.advance(passed, mask);
-        left -= passed;
-    }
     if left > 0 {
         publish(cursor.kind(kind), &cursor.hands(left, *coarse));
     }
@@ -389,19 +416,31 @@ fn announce(
 
 /// Goes on from `last`, `elapsed` counts behind its start and past its end, at
 /// `count` of another counter: the new line starts where the old tail is now.
+/// Seconds that began since that end are handled at once.
 pub fn change_counter(
     (kind, last): (Kind, &Timehands),
     elapsed: u64,
     (new_kind, count): (Kind, u64),
     horizon: Horizon,
     rate: Rate,
+    seconds: &mut impl Seconds,
     publish: &mut impl FnMut(Kind, &Timehands),
 ) {
+    let (_, end) = last.end();
     let base = last.tail(kind, elapsed.max(last.length));
-    let cursor = last.cursor(count & new_kind.mask(), base, rate);
-    let coarse = cursor.coarse(0);
+    let mut cursor = last.cursor(count & new_kind.mask(), base, rate);
+    cursor.begin_since(end.sec, seconds);
+    let mut coarse = cursor.coarse(0);
     let length = horizon.period + horizon.lead;
-    publish(cursor.kind(new_kind), &cursor.hands(length, coarse));
+    announce(
+        &mut cursor,
+        new_kind,
+        0,
+        length,
+        &mut coarse,
+        seconds,
+        publish,
+    );
 }
 
 /// Goes on from the end of `last` at `count`, after the counter itself stepped
@@ -411,6 +450,7 @@ pub fn rebase(
     count: u64,
     horizon: Horizon,
     rate: Rate,
+    seconds: &mut impl Seconds,
     publish: &mut impl FnMut(Kind, &Timehands),
 ) {
     change_counter(
@@ -419,6 +459,7 @@ pub fn rebase(
         (kind, count),
         horizon,
         rate,
+        seconds,
         publish,
     );
 }

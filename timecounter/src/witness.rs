@@ -7,16 +7,30 @@
 //! wraps that makes both agree is added, forwards.
 //!
 //! A 64-bit counter needs no witness; instead its difference is signed, which
-//! shows a counter that stepped back.
+//! shows a counter that stepped back. A narrow one is taken to have stepped back
+//! if it is within 1/32 of a wrap behind and its witness, if there is one, did
+//! not see most of a wrap pass.
+//!
+//! # Limits
+//!
+//! A witness is believed: one that leaps takes the clock along. One whose rate is
+//! wrong is found out only within the first wraps, by the part of a wrap that
+//! then is left over.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::delta;
 use crate::registry::{DUMMY, Registered, Registry};
+
+/// Longest time that is believed to have passed between two samples, in seconds:
+/// 136 years.
+const MAX_SECONDS: u64 = 1 << 32;
 
 /// What the counter did since the last windup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Counts forwards, or nothing if the sample lies before the last one.
+    /// Counts forwards, or nothing if the sample lies before the last one or is
+    /// further ahead than a clock runs.
     pub(crate) counts: Option<u64>,
     /// Whole wraps among them that only the witness saw.
     pub(crate) missed_wraps: u64,
@@ -62,9 +76,9 @@ impl Witness {
         }
     }
 
-    /// How far `now` of a 64-bit counter lies before the last sample.
-    pub(crate) fn before_by(&self, now: u64) -> u64 {
-        self.last.load(Ordering::Relaxed).wrapping_sub(now)
+    /// How far `now` lies before the last sample.
+    pub(crate) fn before_by(&self, now: u64, mask: u64) -> u64 {
+        delta::masked(self.last.load(Ordering::Relaxed), now, mask)
     }
 
     /// Chooses the witness of `active`: of the counters that wrap at least four
@@ -77,53 +91,76 @@ impl Witness {
             .filter(|other| other.quality() >= 0 && other.wrap_ns() > later)
             .max_by_key(Registered::wrap_ns)
             .filter(|_| active.mask() != u64::MAX);
-        match witness {
-            Some(witness) => {
-                self.index
-                    .store(u32::from(witness.index()), Ordering::Relaxed);
-                self.witness_now
-                    .store(witness.read() & witness.mask(), Ordering::Relaxed);
-            }
-            None => self.index.store(0, Ordering::Relaxed),
+        let index = witness.map_or(DUMMY, |witness| witness.index());
+        if self.index.swap(u32::from(index), Ordering::Relaxed) != u32::from(index)
+            && let Some(witness) = witness
+        {
+            // From now on only; what passed before it was watched is at most a
+            // tick and leaves the number of whole wraps as it is.
+            let sample = witness.read() & witness.mask();
+            self.witness_now.store(sample, Ordering::Relaxed);
+            self.witness_last.store(sample, Ordering::Relaxed);
         }
     }
 
     /// Counts of `active` from the last sample to `now`.
     pub(crate) fn passed(&self, registry: &Registry, active: &Registered<'_>, now: u64) -> Passed {
         let mask = active.mask();
-        let delta = now.wrapping_sub(self.last.load(Ordering::Relaxed)) & mask;
+        let last = self.last.load(Ordering::Relaxed);
         if mask == u64::MAX {
+            let limit = active.frequency().saturating_mul(MAX_SECONDS);
             return Passed {
-                counts: (delta <= u64::MAX / 2).then_some(delta),
+                counts: delta::forwards(now, last, mask).filter(|&counts| counts <= limit),
                 missed_wraps: 0,
             };
         }
-        let missed_wraps = self.missed_wraps(registry, active, delta);
-        Passed {
-            counts: Some(delta.saturating_add(missed_wraps.saturating_mul(mask + 1))),
-            missed_wraps,
+        match self.missed_wraps(registry, active, delta::masked(now, last, mask)) {
+            Some(missed_wraps) => Passed {
+                counts: Some(
+                    delta::masked(now, last, mask)
+                        .saturating_add(missed_wraps.saturating_mul(mask + 1)),
+                ),
+                missed_wraps,
+            },
+            None => Passed {
+                counts: delta::forwards(now, last, mask),
+                missed_wraps: 0,
+            },
         }
     }
 
-    fn missed_wraps(&self, registry: &Registry, active: &Registered<'_>, delta: u64) -> u64 {
+    /// Whole wraps that the witness saw, or nothing if there is none, or it saw
+    /// less than half a wrap pass, or its view does not fit `delta`.
+    fn missed_wraps(
+        &self,
+        registry: &Registry,
+        active: &Registered<'_>,
+        delta: u64,
+    ) -> Option<u64> {
         let index = self.index.load(Ordering::Relaxed) as u8;
-        let Some(witness) = registry.get(index).filter(|_| index != DUMMY) else {
-            return 0;
-        };
+        let witness = registry.get(index).filter(|_| index != DUMMY)?;
         let sample = witness.read() & witness.mask();
         self.witness_now.store(sample, Ordering::Relaxed);
         let last = self.witness_last.load(Ordering::Relaxed);
-        let passed = sample.wrapping_sub(last) & witness.mask();
+        let passed = delta::forwards(sample, last, witness.mask())?;
+        if passed > witness.frequency().saturating_mul(MAX_SECONDS) {
+            return None;
+        }
 
         let range = u128::from(active.mask()) + 1;
-        // passed / witness.frequency() seconds are this many counts times the
-        // witness's frequency.
-        let counts = u128::from(passed).saturating_mul(u128::from(active.frequency()));
-        let frequency = u128::from(witness.frequency().max(1));
-        if counts < range / 2 * frequency {
-            return 0;
+        let counts = u128::from(passed) * u128::from(active.frequency())
+            / u128::from(witness.frequency().max(1));
+        if counts < range / 2 {
+            return None;
         }
-        let unseen = (counts / frequency).saturating_sub(u128::from(delta));
-        u64::try_from((unseen + range / 2) / range).unwrap_or(0)
+        let unseen = counts.saturating_sub(u128::from(delta));
+        let wraps = (unseen + range / 2) / range;
+        // What is left over is the disagreement of the two: an eighth of a wrap
+        // for the samples, and twice the rates' tolerance of 1/1024.
+        let left_over = unseen.abs_diff(wraps * range);
+        if left_over > range / 8 + counts / 512 {
+            return None;
+        }
+        u64::try_from(wraps).ok()
     }
 }

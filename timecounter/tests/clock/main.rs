@@ -9,7 +9,7 @@ mod samples;
 mod time_of_day;
 mod uptime;
 
-use common::{Machine, Manual};
+use common::{Machine, Manual, asleep};
 use proptest::prelude::*;
 use timecounter::clock::{MAX_ADJUSTMENT, Windup};
 use timecounter::registry::RegisterError;

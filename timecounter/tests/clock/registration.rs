@@ -68,3 +68,89 @@ fn registration_refuses_what_cannot_tell_time() {
     );
     assert_eq!(register("dummy", 1000, 64), Err(RegisterError::Duplicate));
 }
+
+#[test]
+fn a_rate_that_cannot_be_adjusted_is_refused() {
+    let machine = Machine::new();
+    for frequency in [1, 1 << 63, u64::MAX - 1, u64::MAX] {
+        let outcome = machine.clock.register(Manual::new("any", frequency, 64, 1));
+        assert!(
+            matches!(outcome, Err(RegisterError::Frequency(_))),
+            "{frequency} Hz: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn every_width_and_rate_that_is_let_in_tells_time() {
+    for frequency in [
+        2,
+        3,
+        1_000,
+        1_000_000,
+        1_000_000_000,
+        5_800_000_000,
+        1 << 40,
+        1 << 55,
+    ] {
+        for width in [8, 9, 16, 24, 31, 32, 33, 63, 64] {
+            for hz in [1, 1_000, 1_000_000] {
+                let mut machine = Machine::new();
+                machine.clock.set_hz(hz);
+                machine.add(Manual::new("any", frequency, width, 1), 1 << 62);
+                let clock = machine.clock;
+                let mut told = clock.monotonic_ns();
+                let tick = SECOND / u64::from(hz);
+                for part in 0..30 {
+                    machine.pass_ns(tick / 3);
+                    if part % 3 == 0 {
+                        clock.windup();
+                    }
+                    let now = clock.monotonic_ns();
+                    assert!(
+                        now >= told,
+                        "{frequency} Hz, {width} bits, {hz} windups a second: {told} then {now}"
+                    );
+                    told = now;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_registry_refuses_the_next_and_keeps_running() {
+    let mut machine = on_tsc();
+    let names = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n",
+    ];
+    for name in names {
+        machine.add(Manual::new(name, 1_000_000, 64, 1), 1);
+    }
+    let outcome = machine
+        .clock
+        .register(Manual::new("o", 1_000_000, 64, 2000));
+    assert_eq!(outcome, Err(RegisterError::Full), "sixteen with the dummy");
+    machine.tick(MS);
+    assert_eq!(machine.clock.active().expect("running").name(), "TSC");
+}
+
+#[test]
+fn more_ticks_give_a_narrow_counter_its_quality_back() {
+    let mut machine = Machine::new();
+    machine.add(pit(), 1);
+    machine.clock.set_hz(50);
+    for _ in 0..5 {
+        machine.tick(20 * MS);
+    }
+    let entry = machine.clock.registry().find("i8254").expect("registered");
+    assert_eq!(
+        entry.quality(),
+        -2000,
+        "three windups a wrap are 55 a second"
+    );
+    machine.clock.set_hz(1000);
+    assert_eq!(entry.quality(), 0, "{}", entry.reason());
+    machine.settle();
+    assert_eq!(machine.clock.active().expect("running").name(), "i8254");
+}

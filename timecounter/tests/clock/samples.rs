@@ -37,17 +37,6 @@ fn nine_tenths_of_a_wrap_are_exact_without_a_witness() {
 }
 
 #[test]
-fn a_sample_a_little_back_is_taken_for_standing_still() {
-    let machine = on_tsc();
-    let counter = machine.clock.active().expect("running");
-    let manual = counter.counter();
-    let before = machine.clock.monotonic_ns();
-    machine.clock.windup();
-    assert_eq!(manual.read(), counter.read());
-    assert!(machine.clock.monotonic_ns() >= before);
-}
-
-#[test]
 fn a_counter_that_steps_back_for_good_does_not_stop_the_clock() {
     let mut machine = Machine::new();
     let counter = tsc();
@@ -70,4 +59,175 @@ fn a_counter_that_steps_back_for_good_does_not_stop_the_clock() {
         later - after
     );
     assert_eq!(machine.clock.statistics().rebased(), 1);
+}
+
+#[test]
+fn a_sample_that_slips_back_a_little_makes_no_leap_on_any_counter() {
+    for counter in [tsc(), hpet(), pm(), pit()] {
+        let mut machine = Machine::new();
+        machine.add(counter, 0x1234);
+        let clock = machine.clock;
+        machine.tick(MS);
+        let (told, at) = (clock.monotonic_ns(), machine.now_ns());
+        for slips in 1..=20 {
+            // Two ticks between two windups, with a slip at the second.
+            machine.tick(MS);
+            counter.slip(1, counter.frequency / 1000 + 3);
+            machine.tick(0);
+            machine.tick(MS);
+            let gained = clock.monotonic_ns() - told;
+            let passed = machine.now_ns() - at;
+            assert!(
+                gained.abs_diff(passed) <= 2000,
+                "{} slipped {slips} times: {gained} of {passed} ns",
+                counter.name
+            );
+        }
+        assert!(
+            clock.statistics().backward_samples() > 0,
+            "{}: slips are counted",
+            counter.name
+        );
+    }
+}
+
+#[test]
+fn a_narrow_counter_that_steps_back_for_good_does_not_stop_the_clock() {
+    let counter = hpet();
+    let mut machine = Machine::new();
+    machine.add(counter, 1 << 20);
+    let clock = machine.clock;
+    machine.tick(MS);
+    machine.tick(MS);
+    let told = clock.monotonic_ns();
+    // Half a second.
+    machine.turn_back(counter, 50_000_000);
+    machine.tick(0);
+    assert!(clock.monotonic_ns() >= told, "uptime went back");
+    assert!(clock.monotonic_ns() - told <= 2 * MS, "uptime leapt");
+    let (told, at) = (clock.monotonic_ns(), machine.now_ns());
+    for _ in 0..10 {
+        machine.tick(MS);
+    }
+    let gained = clock.monotonic_ns() - told;
+    assert!(gained.abs_diff(machine.now_ns() - at) <= 20, "{gained} ns");
+}
+
+#[test]
+fn a_counter_that_leaps_absurdly_never_turns_uptime_back() {
+    for frequency in [1_000, 1_000_000, 1_000_000_000, 5_800_000_000] {
+        for leap in [1 << 33, 1 << 40, 1 << 50, 1 << 61, (1 << 63) - 1, 1 << 63] {
+            let counter = Manual::new("any", frequency, 64, 1);
+            let mut machine = Machine::new();
+            machine.add(counter, 99);
+            let clock = machine.clock;
+            let mut told = clock.monotonic_ns();
+            for _ in 0..3 {
+                counter.advance(leap);
+                for _ in 0..3 {
+                    clock.windup();
+                    counter.advance(10);
+                    let now = clock.monotonic_ns();
+                    let fraction = clock.monotonic().nsec;
+                    assert!(fraction < 1_000_000_000, "{fraction} ns in a second");
+                    assert!(now >= told, "{frequency} Hz, {leap}: {told} then {now}");
+                    told = now;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_witness_that_comes_later_than_its_counter_is_used() {
+    let mut machine = Machine::new();
+    machine.add(pit(), 3);
+    machine.choose("i8254").expect("fit");
+    machine.add(tsc(), 77);
+    machine.tick(MS);
+    machine.tick(MS);
+    let (told, at) = (machine.clock.monotonic_ns(), machine.now_ns());
+    machine.tick(300 * MS);
+    machine.tick(MS);
+    let gained = machine.clock.monotonic_ns() - told;
+    let passed = machine.now_ns() - at;
+    assert!(gained.abs_diff(passed) <= 10_000, "{gained} of {passed} ns");
+    assert_eq!(machine.clock.statistics().missed_wraps(), 5);
+}
+
+#[test]
+fn a_witness_at_twice_its_rate_adds_no_wraps_within_one() {
+    // It is as wide as a witness must be, and never compared.
+    let wild = Manual::lying("WILD", (1_000_000_000, 2_000_000_000), 64, 1);
+    for stall in [20, 25, 30, 35, 40] {
+        let mut machine = Machine::new();
+        machine.add(pit(), 3);
+        machine.choose("i8254").expect("fit");
+        machine.add_unsettled(wild, 5);
+        machine.tick(MS);
+        let (told, at) = (machine.clock.monotonic_ns(), machine.now_ns());
+        machine.tick(stall * MS);
+        machine.tick(MS);
+        let gained = machine.clock.monotonic_ns() - told;
+        let passed = machine.now_ns() - at;
+        assert!(
+            gained.abs_diff(passed) <= 10_000,
+            "{stall} ms: {gained} of {passed} ns"
+        );
+    }
+}
+
+#[test]
+fn a_counter_at_three_windups_a_wrap_loses_nothing() {
+    // 55 windups a second: 18.2 ms of the i8254's 54.9 ms.
+    let mut machine = Machine::new();
+    machine.clock.set_hz(55);
+    machine.add(pit(), 3);
+    assert_eq!(machine.clock.active().expect("running").name(), "i8254");
+    let (mut told, mut at) = (machine.clock.monotonic_ns(), machine.now_ns());
+    for tick in 0..200 {
+        // On time, and a tick and a half late.
+        let ns = 18_181_818 + tick % 4 * 9_000_000;
+        for _ in 0..7 {
+            machine.pass_ns(ns / 7);
+            let now = machine.clock.monotonic_ns();
+            let gained = now - told;
+            let passed = machine.now_ns() - at;
+            assert!(
+                gained <= passed + 50_000 && gained + 50_000 >= passed,
+                "tick {tick}: {gained} in {passed} ns"
+            );
+            (told, at) = (now, machine.now_ns());
+        }
+        machine.clock.windup();
+    }
+}
+
+#[test]
+fn a_fast_counter_wound_up_late_at_a_seconds_edge_never_goes_back() {
+    // Above 2^32 Hz a second does not fit the reader's 32-bit difference.
+    for frequency in [4_300_000_000, 5_800_000_001] {
+        for late in 0..40 {
+            let mut machine = Machine::new();
+            machine.clock.set_hz(2);
+            machine.add(Manual::new("TSC", frequency, 64, 1000), 1 << 40);
+            let clock = machine.clock;
+            machine.tick(500 * MS);
+            machine.pass_ns(700 * MS + late * 25 * MS);
+            clock.windup();
+            let (mut told, mut at) = (clock.monotonic_ns(), machine.now_ns());
+            for _ in 0..40 {
+                machine.pass_ns(50 * MS);
+                let now = clock.monotonic_ns();
+                let passed = machine.now_ns() - at;
+                assert!(now >= told, "{frequency} Hz, {late}: {told} then {now}");
+                assert!(
+                    (now - told).abs_diff(passed) <= passed / 1000,
+                    "{frequency} Hz, {late}: {} in {passed}",
+                    now - told
+                );
+                (told, at) = (now, machine.now_ns());
+            }
+        }
+    }
 }
