@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod lines;
+pub mod shown;
 pub mod typed;
 pub mod typist;
 pub mod vectors;

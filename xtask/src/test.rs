@@ -39,7 +39,18 @@ const GROUPS: &[Group] = &[
     group("object", || vec![program("object")]),
     group("litmus", litmus),
     group("guest", || {
-        vec![program("guest"), program("processes"), program("accuracy")]
+        [
+            "guest",
+            "processes",
+            "user_reads",
+            "syscall_timing",
+            "tunables",
+            "boot_errors",
+            "exec",
+            "accuracy",
+        ]
+        .map(program)
+        .into()
     }),
     group("golden", || vec![program("golden")]),
     Group {
