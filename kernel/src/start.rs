@@ -80,9 +80,7 @@ fn tunables() -> Tunables {
 pub(crate) fn tick(frame: &mut TrapFrame) {
     time::tick();
     console::poll();
-    if frame.from_user() {
-        proc::preempt();
-    }
+    proc::tick(frame.from_user());
 }
 
 /// A program did something it may not: it ends, and nothing else does.

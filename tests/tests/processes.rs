@@ -24,6 +24,14 @@ fn main() -> ExitCode {
         trial("a_program_that_ended_leaves_no_memory_behind", memory),
         trial("more_programs_than_there_is_room_for_are_refused", too_many),
         trial("ctrl_c_ends_the_program_in_the_foreground", interrupt),
+        trial(
+            "ctrl_c_ends_a_program_in_the_middle_of_a_write",
+            interrupt_write,
+        ),
+        trial(
+            "a_program_that_writes_for_long_leaves_others_their_turn",
+            share,
+        ),
         trial("clocks_do_not_go_back_for_programs_at_once", clocks),
         trial(
             "a_thousand_changes_of_counter_never_step_a_program_back",
@@ -193,6 +201,45 @@ fn interrupt() -> Result<()> {
     ensure!(
         text.contains(" 0 failed"),
         "the next program should run as ever:\n{text}"
+    );
+    Ok(())
+}
+
+/// MiB that `flood` writes here: some ten seconds of work.
+const FLOOD: usize = 32;
+
+fn interrupt_write() -> Result<()> {
+    let mut typist = Typist::boot(&machine()?)?;
+    let text = typist.interrupt(&format!("flood {FLOOD}"), "~~~")?;
+    ensure!(
+        text.contains("flood: interrupted"),
+        "it went on to its end, {} bytes",
+        text.len()
+    );
+    let most = FLOOD << 19;
+    ensure!(
+        text.len() < most,
+        "{} bytes were written before it ended",
+        text.len()
+    );
+    Ok(())
+}
+
+/// The shell answers while a program in the background is in one system call.
+fn share() -> Result<()> {
+    let mut typist = Typist::boot(&machine()?)?;
+    let mut text = typist.line(format!("flood {FLOOD} &").as_bytes())?;
+    text += &typist.line(b"sysctl -n kern.hz")?;
+    let end = format!("flood: {}", FLOOD << 20);
+    ensure!(
+        !text.contains(&end),
+        "the shell answered only when the program had ended"
+    );
+    let text = typist.interrupt("wait", "~~~")?;
+    ensure!(
+        text.contains("interrupted") && !text.contains(&end),
+        "Ctrl-C should end what `wait` waits for: {}",
+        &text[text.len().saturating_sub(200)..]
     );
     Ok(())
 }

@@ -26,7 +26,7 @@ pub mod vdso;
 #[cfg(target_os = "none")]
 pub use {
     process::{Ended, StartError, programs},
-    sched::{idle, preempt, run, start, wait},
+    sched::{idle, run, start, tick, wait},
     syscalls::{clock_calls, system_call},
 };
 

@@ -1,9 +1,10 @@
 //! Who runs: the kernel's own thread (the shell) and the processes, in turn.
 //!
 //! A process gives up the CPU at a tick that interrupts its program, by
-//! `sched_yield`, and at its end; never in the middle of kernel code, so
-//! kernel code need not expect another thread between two of its lines. The
-//! kernel's thread gives it up when it waits or has nothing to do.
+//! `sched_yield`, at its end, and between the pieces of a long system call
+//! ([`pause`]); nowhere else in kernel code, so that need not expect another
+//! thread between two of its lines. The kernel's thread gives it up when it
+//! waits or has nothing to do.
 //!
 //! A process that has ended keeps its stack and memory until the kernel's
 //! thread collects it, because nobody can free the stack he stands on.
@@ -12,6 +13,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::process::{self, Ended, Process, StartError};
 use super::vdso;
@@ -91,9 +93,13 @@ impl Scheduler {
     }
 }
 
+/// A tick came in this turn and found the kernel at work.
+static TURN_OVER: AtomicBool = AtomicBool::new(false);
+
 /// Lets the others run; returns when it is this thread's turn again.
 fn run_others() {
     without_interrupts(|| {
+        TURN_OVER.store(false, Ordering::Relaxed);
         let next = SCHEDULER.with(Scheduler::choose);
         context::switch(next);
     });
@@ -104,8 +110,9 @@ pub fn current() -> Option<Arc<Process>> {
     SCHEDULER.with(|scheduler| scheduler.current().cloned())
 }
 
-/// A tick that interrupted a program: the next one's turn.
-pub fn preempt() {
+/// A tick: hands on a Ctrl-C that was typed, and is the next one's turn if it
+/// interrupted a program.
+pub fn tick(from_program: bool) {
     if console::take_interrupt() {
         SCHEDULER.with(|scheduler| match &scheduler.foreground {
             Some(process) => process.interrupt(),
@@ -116,7 +123,20 @@ pub fn preempt() {
                 .for_each(|task| task.process.interrupt()),
         });
     }
-    yield_now();
+    if from_program {
+        yield_now();
+    } else {
+        TURN_OVER.store(true, Ordering::Relaxed);
+    }
+}
+
+/// For the middle of a system call that takes long, with nothing held: lets
+/// the others run if a tick came since this turn began. Returns also to a
+/// process that was interrupted, so that the call can come to an end.
+pub fn pause() {
+    if TURN_OVER.load(Ordering::Relaxed) {
+        run_others();
+    }
 }
 
 /// Gives up the rest of this turn. A process that was interrupted meanwhile

@@ -68,12 +68,16 @@ enum Next {
 ///
 /// When no process runs, which cannot be: only ring 3 gets here.
 pub fn system_call(number: u64, arguments: [u64; 6]) -> u64 {
-    let next = match sched::current() {
+    let (next, interrupted) = match sched::current() {
         // The process is let go of here: `end` does not return.
-        Some(process) => dispatch(&process, number, arguments),
+        Some(process) => {
+            let next = dispatch(&process, number, arguments);
+            (next, process.is_interrupted())
+        }
         None => panic!("a system call without a process"),
     };
     let answer = match next {
+        Next::Return(_) if interrupted => sched::end(Ended::Interrupted),
         Next::Return(answer) => answer,
         Next::Yield => {
             sched::yield_now();

@@ -3,6 +3,7 @@
 use super::errno::Errno;
 use super::{Answer, Process};
 use crate::console;
+use crate::proc::sched;
 
 /// Standard output and standard error.
 const OPEN: core::ops::RangeInclusive<u64> = 1..=2;
@@ -38,10 +39,16 @@ pub(super) fn writev(process: &Process, descriptor: u64, vector: u64, count: u64
         let one = at.and_then(|at| {
             process.memory.lock().space().copy_in(at, &mut entry)?;
             let (address, length) = pair(entry);
-            copy(process, address, length.min(MAX_BYTES - total))
+            let wanted = length.min(MAX_BYTES - total);
+            Ok((copy(process, address, wanted)?, wanted))
         });
         match one {
-            Ok(written) => total += written,
+            Ok((written, wanted)) => {
+                total += written;
+                if written < wanted {
+                    break;
+                }
+            }
             Err(error) if total == 0 => return Err(error),
             // What was written before an error is the result.
             Err(_) => break,
@@ -58,7 +65,7 @@ fn pair(entry: [u8; 16]) -> (u64, u64) {
 
 /// Copies bytes to the console. A bad pointer at the start is an error; one
 /// that comes later ends the copy. So does Ctrl-C, or a program that writes
-/// gigabytes could not be stopped.
+/// gigabytes could not be stopped. The others get their turns meanwhile.
 fn copy(process: &Process, address: u64, length: u64) -> Answer {
     let mut done = 0;
     while done < length && !process.is_interrupted() {
@@ -76,6 +83,7 @@ fn copy(process: &Process, address: u64, length: u64) -> Answer {
             Err(_) => break,
         }
         done += size;
+        sched::pause();
     }
     Ok(done)
 }
