@@ -3,6 +3,7 @@
 mod change;
 mod common;
 mod events;
+mod oracle;
 mod rate;
 mod registration;
 mod samples;
