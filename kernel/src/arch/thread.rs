@@ -191,7 +191,7 @@ impl Thread {
         })
     }
 
-    /// Its name for [`switch`].
+    /// Its name for [`switch`](super::context::switch).
     pub fn id(&self) -> ThreadId {
         ThreadId(self.slot)
     }
