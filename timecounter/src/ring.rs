@@ -90,8 +90,10 @@ struct Current {
     generation: AtomicU32,
 }
 
-/// A ring of `N` slots. `N` is a power of two of at least 4, so that the slot
-/// being written is never one of the three that a reader may be sent to.
+/// A ring of `N` slots. `N` is a power of two of at least 4. A reader goes back
+/// over `N` - 1 of them at most and so does not look at the one that is being
+/// written, but where the generation wraps and 0 is left out; it is turned away
+/// there like from any other slot that does not hold what it looks for.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Ring<P, const N: usize> {
@@ -248,5 +250,77 @@ impl<P> Slot<P> {
             kind: AtomicU32::new(0),
             payload,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter::UserCounter;
+    use crate::kind::Kind;
+    use crate::page::{NanosecondsView, Timehands, Words};
+    use crate::reader::{self, Counters, Halves};
+
+    /// Every counter shows this.
+    struct At(u64);
+
+    impl Counters for At {
+        fn order(&self) {}
+        fn tsc<T>(&self, _ahead: &T) -> Halves {
+            self.0.into()
+        }
+        fn read(&self, _kind: Kind) -> Option<u64> {
+            Some(self.0)
+        }
+    }
+
+    /// A clock of a nanosecond a count, in segments of 100.
+    fn ring_at(generation: u32) -> Ring<Words, 8> {
+        let ring = Ring::new([const { Slot::new(Words::new()) }; 8]);
+        ring.current.generation.store(generation, Ordering::Relaxed);
+        ring
+    }
+
+    #[test]
+    fn the_generation_wraps_under_readers_without_a_step() {
+        let ring = ring_at(u32::MAX - 12);
+        let kind = Kind::new(UserCounter::Tsc, 0, 64, 1);
+        for segment in 0..24 {
+            let hands = Timehands {
+                start: segment * 100,
+                length: 100,
+                // A nanosecond less 2^-64.
+                multiplier: u64::MAX,
+                monotonic: crate::bintime::Bintime::from_ns(segment * 100),
+                floor: u64::MAX / 2,
+                ..Timehands::default()
+            };
+            let generation = ring.publish(kind.word(), &hands);
+            assert_ne!(generation, 0, "0 marks a slot being written");
+            // Inside, one and two segments back, and past the end.
+            let first = (segment * 100).saturating_sub(200);
+            for count in first + 1..segment * 100 + 100 {
+                let told = reader::read::<NanosecondsView, _, _, 8>(&ring, &At(count));
+                let base = count / 100 * 100;
+                let exact = if count == base { count } else { count - 1 };
+                assert_eq!(told, Some(exact), "generation {generation}, count {count}");
+            }
+            let told = reader::read::<NanosecondsView, _, _, 8>(&ring, &At(segment * 100 + 300));
+            let tail = segment * 100 + 99 + 99;
+            assert_eq!(told, Some(tail), "generation {generation}, past the end");
+        }
+        assert_eq!(ring.current(), 12, "24 publications and no 0 later");
+    }
+
+    #[test]
+    fn an_unpublished_ring_reads_as_zero() {
+        let ring = ring_at(0);
+        let told = reader::read::<NanosecondsView, _, _, 8>(&ring, &At(12345));
+        assert_eq!(told, Some(0), "nothing is announced");
+        assert_eq!(
+            reader::read_coarse::<NanosecondsView, _, 8>(&ring),
+            0,
+            "nor known"
+        );
     }
 }
