@@ -13,7 +13,7 @@
 //! | [`setup`] | what must be on the machine first |
 //! | [`archive`] | the initial RAM disk |
 //! | [`qemu`] | the machine, as QEMU's command line |
-//! | [`guest`] | one boot: run commands, collect their output, judge the end |
+//! | [`guest`], [`end`] | one boot: run commands, collect their output, judge the end |
 //! | [`leash`] | child processes that outlive neither a deadline nor us |
 //! | [`mod@test`], [`tally`] | all tests, and the one closing line |
 //! | [`ci`], [`tidy`] | the checks that are not tests |
@@ -24,6 +24,7 @@ pub mod build;
 pub mod cargo;
 pub mod ci;
 pub mod debian;
+pub mod end;
 pub mod guest;
 pub mod leash;
 pub mod opt;
