@@ -36,8 +36,8 @@ pub enum UserCounter {
 /// * [`read`](Self::read) takes no lock, has no side effect that another
 ///   reader could see, and is ordered: it does not execute before an earlier
 ///   load of the calling CPU has completed.
-/// * It must not wrap faster than three windups; registration refuses it
-///   otherwise, with that reason.
+/// * A wrap takes at least three windups. One that wraps faster is registered
+///   but demoted, with that reason, until there are windups enough.
 pub trait Timecounter: Sync {
     /// Its name in `kern.timecounter.choice`, at most 15 bytes of ASCII without
     /// spaces, dots, parentheses.

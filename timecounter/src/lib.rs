@@ -103,6 +103,8 @@ pub mod select;
 mod settime;
 #[cfg(not(loom))]
 pub mod statistics;
+// Public for the models alone, which weaken its sites.
+#[doc(hidden)]
 pub mod sync;
 pub mod tick;
 pub mod timespec;

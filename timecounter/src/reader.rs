@@ -23,7 +23,7 @@
 //!
 //! # Limits
 //!
-//! A count that lies before everything that was announced (a counter that
+//! A count that lies before everything that is still in the ring (a counter that
 //! stepped back) reads as the coarse value until the writer has seen it too.
 
 use core::hint::cold_path;
