@@ -57,6 +57,13 @@ impl Kind {
         self.0 & Self::LOW == Self::FAST
     }
 
+    /// Whether the count is the whole TSC, whatever the multiplier's shift.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_tsc(self) -> bool {
+        self.with_shift(0).is_fast()
+    }
+
     /// How user space reads the counter; an id this version does not know
     /// means by system call.
     #[inline(always)]

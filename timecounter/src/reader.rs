@@ -187,12 +187,15 @@ where
     C: Counters,
 {
     let Missed { generation, count } = missed;
-    // The count is of the TSC; `locate` sees to it that the slot still holds the
-    // state whose kind this is.
-    if Kind::from_word(ring.slot(generation).kind()).is_fast()
-        && let Found::Inside(time) = locate::<V, P, N>(ring, generation, count)
-    {
-        return Some(time);
+    // The count is of the TSC; what follows sees to it that the slot still holds
+    // the state whose kind this is.
+    if Kind::from_word(ring.slot(generation).kind()).is_tsc() {
+        if let Some(time) = inside::<V, P, N>(ring, generation, count) {
+            return Some(time);
+        }
+        if let Found::Inside(time) = locate::<V, P, N>(ring, generation, count) {
+            return Some(time);
+        }
     }
     let mut behind = false;
     loop {
@@ -211,6 +214,24 @@ where
             Found::Torn => {}
         }
     }
+}
+
+/// The time at `count` of the TSC if it lies in the segment `generation`: what an
+/// ordinary read does, with the multiplier's shift.
+#[inline(always)]
+fn inside<V, P, const N: usize>(ring: &Ring<P, N>, generation: u32, count: u64) -> Option<V::Time>
+where
+    V: View<P>,
+    P: Payload + Extent,
+{
+    let slot = ring.slot(generation);
+    let held = ring.holds(slot, generation);
+    let kind = Kind::from_word(slot.kind());
+    let delta = count.wrapping_sub(slot.payload().start());
+    let within = delta < slot.payload().length();
+    let view = V::load(slot.payload());
+    let whole = ring.accept(slot, generation) && held;
+    (whole && within && kind.is_tsc()).then(|| view.general(delta, kind.shift(), 0))
 }
 
 /// Where a count lies among the segments announced.
