@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         trial("an_hpet_that_may_not_be_mapped_is_asked_for", not_mapped),
         trial("a_fast_tick_and_no_reads_in_user_space", fast_tick),
         trial("a_tsc_that_is_declared_invariant_is_the_best", invariant),
+        trial("a_counter_too_narrow_for_the_tick_is_refused", too_narrow),
         trial("tunables_that_mean_nothing_are_named_and_ignored", bad_ones),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -107,6 +108,16 @@ impl Boot {
         );
         Ok(())
     }
+}
+
+/// Programs would see time go back by a wrap.
+fn too_narrow() -> Result<()> {
+    let boot = Boot::with("kern.hz=20 kern.timecounter.hardware=i8254")?;
+    boot.shows(&["kern.hz: 20", "kern.timecounter.hardware: HPET"])?;
+    boot.says(&[
+        "tunable kern.timecounter.hardware=i8254: needs 37 windups a second, there are 20, ignored",
+    ])?;
+    boot.complains(1)
 }
 
 /// Fewer than three windups to each wrap of the i8254: it is not chosen by

@@ -35,6 +35,9 @@ const PATIENCE: u64 = 16;
 /// margin of the floor slope, 1/1024.
 const MARGIN_PPB: i128 = 976_562;
 
+/// Windups a wrap below which a counter is refused.
+const WINDUPS_A_WRAP: u64 = 2;
+
 /// Windups after which a change that does not come about is given up.
 const ATTEMPTS: u32 = 1 << 24;
 
@@ -43,6 +46,13 @@ const ATTEMPTS: u32 = 1 << 24;
 pub enum ChooseError {
     /// No counter of that name is registered.
     Unknown,
+    /// It wraps so fast that readers would mistake one wrap for another.
+    TooNarrow {
+        /// The windups a second without which it cannot be read.
+        needs: u64,
+        /// Those there are.
+        hz: u64,
+    },
     /// Its rate is this much off the active counter's, in 10^-9.
     Rate {
         /// The measured deviation.
@@ -56,6 +66,9 @@ impl fmt::Display for ChooseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("no such timecounter"),
+            Self::TooNarrow { needs, hz } => {
+                write!(f, "needs {needs} windups a second, there are {hz}")
+            }
             Self::Rate { ppb } => {
                 let ppm = ppb / 1000;
                 write!(f, "rate is {ppm:+} ppm off the active timecounter")
@@ -144,11 +157,22 @@ impl Clock {
     /// is registered later. Returns when it does, within two ticks. `relax` is
     /// called while waiting.
     ///
+    /// An operator may choose what the clock would not choose by itself, but
+    /// not a counter with fewer than two windups a wrap: its segments last for
+    /// 7/8 of one, and a reader past the next wrap would go back.
+    ///
     /// # Errors
     ///
     /// [`ChooseError`]; the choice is as it was, pinned or not.
     pub fn choose(&self, name: &str, relax: &mut impl FnMut()) -> Result<(), ChooseError> {
         let new = self.registry().find(name).ok_or(ChooseError::Unknown)?;
+        let (wrap, tick) = (new.wrap_ns().max(1), self.tick_ns().max(1));
+        if wrap / WINDUPS_A_WRAP < tick {
+            return Err(ChooseError::TooNarrow {
+                needs: (WINDUPS_A_WRAP * 1_000_000_000).div_ceil(wrap),
+                hz: 1_000_000_000 / tick,
+            });
+        }
         let selection = &self.selection;
         let (wanted, pinned) = {
             let _inside = self.enter();

@@ -45,6 +45,23 @@ fn a_narrow_counter_without_enough_ticks_is_not_chosen() {
 }
 
 #[test]
+fn a_counter_with_fewer_than_two_windups_a_wrap_cannot_be_chosen() {
+    for (hz, fit) in [(8, false), (36, false), (37, true), (54, true)] {
+        let mut machine = on_tsc();
+        machine.clock.set_hz(hz);
+        machine.add(pit(), 1);
+        let refusal = ChooseError::TooNarrow {
+            needs: 37,
+            hz: u64::from(hz),
+        };
+        let expected = if fit { Ok(()) } else { Err(refusal) };
+        assert_eq!(machine.choose("i8254"), expected, "{hz} windups a second");
+        let name = if fit { "i8254" } else { "TSC" };
+        assert_eq!(machine.clock.active().expect("running").name(), name);
+    }
+}
+
+#[test]
 fn registration_refuses_what_cannot_tell_time() {
     let machine = Machine::new();
     let register = |name, frequency, width| {
