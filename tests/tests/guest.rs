@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 /// The long tests type ten times as many.
 fn typed_lines() -> Result<()> {
-    typed::generated_lines(&machine()?, 1_000)
+    typed::generated_lines(&machine()?, 10_000)
 }
 
 fn help() -> Result<()> {

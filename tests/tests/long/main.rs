@@ -20,5 +20,5 @@ fn main() -> ExitCode {
 }
 
 fn typed_lines() -> anyhow::Result<()> {
-    typed::generated_lines(&machine()?, 10_000)
+    typed::generated_lines(&machine()?, 50_000)
 }
