@@ -5,6 +5,10 @@
 //! or touches a program's memory by its address ([`crate::mm::user`] goes
 //! through the map of physical memory). SSE is on for programs; the kernel is
 //! compiled without it.
+//!
+//! Off, whatever firmware left: what programs would see of each other (AVX
+//! state, GS base, protection keys, performance counters), and translations
+//! that outlive a change of address space.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +74,16 @@ pub fn init() -> Result<(), FatalError> {
     let mut cr4 = Cr4::read() | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
     // A program that reads the TSC by itself is the point of the vDSO.
     cr4.remove(Cr4Flags::TIMESTAMP_DISABLE);
+    // Firmware may have switched these on. Each gives a program registers or
+    // rights that a switch would leave to the next one.
+    cr4.remove(
+        Cr4Flags::FSGSBASE
+            | Cr4Flags::OSXSAVE
+            | Cr4Flags::PROTECTION_KEY_USER
+            | Cr4Flags::PERFORMANCE_MONITOR_COUNTER,
+    );
+    // The kernel's tables are written and flushed for neither of these.
+    cr4.remove(Cr4Flags::PCID | Cr4Flags::PROTECTION_KEY_SUPERVISOR | Cr4Flags::PAGE_GLOBAL);
     cr4.set(
         Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION,
         structured.ebx >> 7 & 1 == 1,
