@@ -22,6 +22,7 @@ use crate::arch::{context, cpu};
 use crate::console;
 use crate::mm::paging;
 use crate::sync::{IrqMutex, without_interrupts};
+use crate::time;
 
 struct Task {
     thread: Thread,
@@ -257,12 +258,15 @@ pub fn wait() -> Vec<(String, Ended)> {
 }
 
 /// What the kernel's thread does while it has nothing to do: lets programs
-/// run, or waits for an interrupt if there are none.
+/// run, or waits for an interrupt if there are none. Without a tick there is
+/// no interrupt, and what is typed is looked for here.
 pub fn idle() {
     let alone = SCHEDULER.with(|scheduler| scheduler.tasks.iter().all(|task| task.ended.is_some()));
-    if alone {
+    if !alone {
+        run_others();
+    } else if time::is_ticking() {
         cpu::wait_for_interrupt();
     } else {
-        run_others();
+        console::poll();
     }
 }

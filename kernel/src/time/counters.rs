@@ -1,7 +1,7 @@
 //! The machine's counters, found, rated and registered; and the tick.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use drivers::bus::OrderedRead;
 use drivers::calibrate::{Calibration, Limits};
@@ -146,13 +146,25 @@ pub fn start_ticking() {
     let started = lapic::measure_timer(active.counter(), &Limits::QUICK)
         .and_then(|timer_hz| lapic::start_tick(timer_hz, hz));
     match started {
-        Ok(()) => klog!(
-            "Timecounters tick every {}.{:03} msec",
-            period_us / 1_000,
-            period_us % 1_000
-        ),
+        Ok(()) => {
+            TICKING.store(true, Ordering::Relaxed);
+            klog!(
+                "Timecounters tick every {}.{:03} msec",
+                period_us / 1_000,
+                period_us % 1_000
+            );
+        }
         Err(error) => klog!("no tick: {error}"),
     }
+}
+
+/// The tick was started.
+static TICKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is a tick. Without one the clock runs on its last segment's
+/// floor slope, programs take turns when they want to, and nobody is woken.
+pub fn is_ticking() -> bool {
+    TICKING.load(Ordering::Relaxed)
 }
 
 /// Ticks since the latest windup.

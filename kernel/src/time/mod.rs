@@ -15,7 +15,7 @@ use timecounter::tick::ticks_per_windup;
 use timecounter::{Clock, Timespec, getres};
 
 #[cfg(target_os = "none")]
-pub use counters::{Facts, facts, hpet_page, init, page_frame, start_ticking, tick};
+pub use counters::{Facts, facts, hpet_page, init, is_ticking, page_frame, start_ticking, tick};
 
 /// The timehands page. Programs map the frame it lies in, and nothing else
 /// does.
