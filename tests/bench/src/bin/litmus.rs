@@ -17,7 +17,7 @@ struct Options {
     #[arg(long)]
     json: bool,
     /// Millions of reads that follow another processor's
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     millions: u64,
 }
 
