@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use xtask::leash::{self, Child};
 use xtask::opt::Machine;
@@ -118,6 +119,19 @@ impl Typist {
         self.wait_for(sign)?;
         self.keyboard.write_all(&[CTRL_C])?;
         self.line(b"")
+    }
+
+    /// Stops the whole machine for a while, as a host does that has something
+    /// else to do.
+    ///
+    /// # Errors
+    /// QEMU is gone.
+    pub fn stall(&mut self, time: Duration) -> Result<()> {
+        let id = i32::try_from(self.guest.id())?;
+        let qemu = Pid::from_raw(id).context("no process")?;
+        kill_process(qemu, Signal::STOP)?;
+        thread::sleep(time);
+        Ok(kill_process(qemu, Signal::CONT)?)
     }
 
     /// Types `shutdown` and waits for the orderly end.

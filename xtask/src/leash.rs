@@ -83,6 +83,11 @@ impl Child {
         })
     }
 
+    /// The child's process id.
+    pub fn id(&self) -> u32 {
+        self.inner.id()
+    }
+
     /// Waits until the child ends or `deadline` passes; `None` then.
     ///
     /// `each` is called at every look, once more after the end, and ends the

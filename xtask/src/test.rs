@@ -47,6 +47,7 @@ const GROUPS: &[Group] = &[
             "tunables",
             "boot_errors",
             "exec",
+            "stalls",
             "accuracy",
         ]
         .map(program)
