@@ -149,6 +149,7 @@ fn while_it_runs() -> Result<()> {
 }
 
 /// The times of a machine that counts instructions are counts of instructions.
+/// Of ten rows the middle ones hold no tick, which takes as much as many calls.
 fn instructions() -> Result<()> {
     const ROWS: usize = 10;
     let read = "syscall_timing -i 1000 gettimeofday";
@@ -159,14 +160,14 @@ fn instructions() -> Result<()> {
         read,
     ];
     let text = output(&counting()?, &commands)?;
-    let each: Vec<u64> = Row::all(&text).iter().map(|row| row.each).collect();
+    let mut each: Vec<u64> = Row::all(&text).iter().map(|row| row.each).collect();
     ensure!(each.len() == 2 * ROWS, "{} rows:\n{text}", each.len());
-    let (alone, kernel) = each.split_at(ROWS);
-    let dearest = alone.iter().max().copied().unwrap_or_default();
-    let cheapest = kernel.iter().min().copied().unwrap_or_default();
+    let (alone, kernel) = each.split_at_mut(ROWS);
+    let (_, alone, _) = alone.select_nth_unstable(ROWS / 2);
+    let (_, kernel, _) = kernel.select_nth_unstable(ROWS / 2);
     ensure!(
-        cheapest >= 5 * dearest,
-        "the dearest read takes {dearest} ns, the cheapest system call {cheapest} ns"
+        *kernel >= 5 * *alone,
+        "a read takes {alone} ns, a system call {kernel} ns"
     );
     Ok(())
 }
