@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use xtask::leash::{self, Child};
+use xtask::medium::Medium;
 use xtask::opt::Machine;
 use xtask::{archive, qemu};
 
@@ -59,7 +60,8 @@ impl Typist {
         let files = tempfile::tempdir()?;
         let ramdisk = files.path().join("archive.tar");
         archive::write(File::create(&ramdisk)?, built, machine, None)?;
-        let words = qemu::command_line(machine, &built.boot, Some(&ramdisk), qemu::Console::Pipes)?;
+        let medium = Medium::prepare(machine, &built.boot, Some(&ramdisk), files.path())?;
+        let words = qemu::command_line(machine, &medium, qemu::Console::Pipes)?;
         let (program, arguments) = words.split_first().context("an empty command line")?;
         let (stdin, keyboard) = io::pipe()?;
         let (reader, stdout) = io::pipe()?;

@@ -3,7 +3,7 @@
 //! | entry | what it is |
 //! |---|---|
 //! | `kernel` | the kernel's ELF file, which the loader takes out |
-//! | `cmdline` | the tunables, one line |
+//! | `cmdline` | the tunables, one line; empty where GRUB passes them |
 //! | `etc/rc` | shell commands to run after boot, one a line; absent: the shell is interactive |
 //! | `bin/NAME` | programs |
 //! | `lib/linux-vdso.so.1` | the shared object that the kernel maps into programs |
@@ -20,7 +20,7 @@ use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 
 use crate::build::Built;
-use crate::opt::{Added, Machine};
+use crate::opt::{Added, Firmware, Machine};
 
 /// Writes the archive for `machine`, with `commands` as `etc/rc` if given.
 ///
@@ -35,11 +35,11 @@ pub fn write(
 ) -> Result<()> {
     let mut archive = tar::Builder::new(out);
     add_file(&mut archive, "kernel", &built.kernel)?;
-    add(
-        &mut archive,
-        "cmdline",
-        format!("{}\n", machine.append.trim()).as_bytes(),
-    )?;
+    let tunables = match machine.firmware {
+        Firmware::Pvh => machine.append.trim(),
+        Firmware::Bios | Firmware::Uefi => "",
+    };
+    add(&mut archive, "cmdline", format!("{tunables}\n").as_bytes())?;
     if let Some(commands) = commands {
         let mut rc = commands.join("\n");
         rc.push('\n');
@@ -160,6 +160,18 @@ mod tests {
     fn an_interactive_boot_has_no_command_file() -> Result<()> {
         let found = entries(&Machine::default(), None)?;
         assert!(!found.contains_key("etc/rc"), "etc/rc is there");
+        Ok(())
+    }
+
+    #[test]
+    fn tunables_that_grub_passes_are_not_in_the_archive_too() -> Result<()> {
+        let machine = Machine {
+            append: "kern.hz=100".to_owned(),
+            firmware: Firmware::Bios,
+            ..Machine::default()
+        };
+        let found = entries(&machine, None)?;
+        assert_eq!(found.get("cmdline"), Some(&b"\n".to_vec()), "cmdline");
         Ok(())
     }
 

@@ -82,7 +82,9 @@ fn sentinel(log: &str) -> Option<u8> {
 /// What follows `prefix` in the first line of a log that starts with it.
 fn line<'a>(log: &'a str, prefix: &str) -> Option<&'a str> {
     log.lines()
-        .find_map(|line| line.trim_end().strip_prefix(prefix))
+        // GRUB ends its lines with LF CR, so the next line begins with the CR.
+        .map(|line| line.trim_start_matches('\r').trim_end())
+        .find_map(|line| line.strip_prefix(prefix))
 }
 
 /// The message of the first panic in a log.
@@ -136,6 +138,8 @@ mod tests {
         let end = judge(37, "boot: no module\r\n");
         assert_eq!(end, End::Refused("no module".to_owned()), "its line");
         assert_eq!(end.exit_status(), 3, "exec's status");
+        let end = judge(37, "Booting\n\rboot: no module\r\n");
+        assert_eq!(end, End::Refused("no module".to_owned()), "behind GRUB's");
         let end = judge(0, "boot: no module\r\n");
         assert!(matches!(end, End::Broken(_)), "reset afterwards: {end:?}");
     }

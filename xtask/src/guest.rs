@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use crate::build::Built;
 pub use crate::end::End;
 use crate::end::panic_line;
+use crate::medium::Medium;
 use crate::opt::Machine;
 use crate::qemu::{self, Console};
 use crate::{archive, build, leash, setup};
@@ -127,11 +128,12 @@ fn batch(
         com1: &com1,
         com2: &com2,
     };
-    let words = qemu::command_line(machine, loader, archive, console)?;
+    let medium = Medium::prepare(machine, loader, archive, dir)?;
+    let words = qemu::command_line(machine, &medium, console)?;
     if show == Show::Live {
         eprintln!("{}", qemu::shown(&words));
     }
-    watch(&words, dir, limit, show)
+    watch(&words, dir, medium.mark(), limit, show)
 }
 
 /// Builds everything, boots `machine`, and connects its shell to this terminal.
@@ -144,7 +146,8 @@ pub fn interact(machine: &Machine) -> Result<ExitStatus> {
     let dir = scratch()?;
     let archive = dir.path().join("archive.tar");
     archive::write(File::create(&archive)?, &built, machine, None)?;
-    let words = qemu::command_line(machine, &built.boot, Some(&archive), Console::Terminal)?;
+    let medium = Medium::prepare(machine, &built.boot, Some(&archive), dir.path())?;
+    let words = qemu::command_line(machine, &medium, Console::Terminal)?;
     eprintln!("{}", qemu::shown(&words));
     let (program, arguments) = words.split_first().context("an empty command line")?;
     let status = leash::command(program).args(arguments).status();
@@ -152,15 +155,22 @@ pub fn interact(machine: &Machine) -> Result<ExitStatus> {
 }
 
 /// A folder for one run's files, removed at its end.
-fn scratch() -> Result<tempfile::TempDir> {
+pub(crate) fn scratch() -> Result<tempfile::TempDir> {
     let parent = crate::target_dir().join("runs");
     std::fs::create_dir_all(&parent)?;
     Ok(tempfile::tempdir_in(parent)?)
 }
 
 /// Runs QEMU, whose serial ports are the files `com1` and `com2` in `dir`,
-/// until it ends or `limit` passes.
-fn watch(words: &[String], dir: &Path, limit: Duration, show: Show) -> Result<Outcome> {
+/// until it ends or `limit` passes. With a `mark` the commands' output begins
+/// behind that byte.
+fn watch(
+    words: &[String],
+    dir: &Path,
+    mark: Option<u8>,
+    limit: Duration,
+    show: Show,
+) -> Result<Outcome> {
     let (program, arguments) = words.split_first().context("an empty command line")?;
     let complaints = dir.join("stderr");
     let mut command = leash::command(program);
@@ -174,9 +184,9 @@ fn watch(words: &[String], dir: &Path, limit: Duration, show: Show) -> Result<Ou
         File::create(dir.join(port))?;
     }
     let live = show == Show::Live;
-    let mut emulator = Tail::new(&complaints)?;
-    let mut log = Tail::new(&dir.join("com1"))?;
-    let mut output = Tail::new(&dir.join("com2"))?;
+    let mut emulator = Tail::new(&complaints, None)?;
+    let mut log = Tail::new(&dir.join("com1"), None)?;
+    let mut output = Tail::new(&dir.join("com2"), mark)?;
     let deadline = Instant::now() + limit;
     let mut panicked: Option<Instant> = None;
     let mut child =
@@ -201,13 +211,16 @@ fn watch(words: &[String], dir: &Path, limit: Duration, show: Show) -> Result<Ou
 struct Tail {
     file: File,
     bytes: Vec<u8>,
+    /// The byte to look for, before and up to which nothing counts.
+    mark: Option<u8>,
 }
 
 impl Tail {
-    fn new(path: &Path) -> io::Result<Self> {
+    fn new(path: &Path, mark: Option<u8>) -> io::Result<Self> {
         Ok(Self {
             file: File::open(path)?,
             bytes: Vec::new(),
+            mark,
         })
     }
 
@@ -215,6 +228,12 @@ impl Tail {
     fn follow(&mut self, sink: Option<impl Write>) -> io::Result<bool> {
         let before = self.bytes.len();
         self.file.read_to_end(&mut self.bytes)?;
+        if let Some(mark) = self.mark {
+            let found = self.bytes.iter().position(|&byte| byte == mark);
+            self.bytes
+                .drain(..found.map_or(self.bytes.len(), |at| at + 1));
+            self.mark = found.is_none().then_some(mark);
+        }
         let new = self.bytes.get(before..).unwrap_or_default();
         if let (Some(mut sink), false) = (sink, new.is_empty()) {
             sink.write_all(new)?;
@@ -241,6 +260,7 @@ mod tests {
         watch(
             &["sh".to_owned(), "-c".to_owned(), script],
             dir.path(),
+            None,
             limit,
             Show::Nothing,
         )
@@ -256,6 +276,20 @@ mod tests {
         assert_eq!(run.end, End::Success, "the end");
         assert_eq!(run.output, b"a\r\n\0b", "the output");
         assert_eq!(run.log, "booting\ntimehands: exit status 0\n", "the log");
+        Ok(())
+    }
+
+    #[test]
+    fn what_stands_before_the_mark_is_no_output() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("com2");
+        let mut port = File::create(&path)?;
+        let mut tail = Tail::new(&path, Some(b'|'))?;
+        for (new, all) in [("firm", ""), ("ware|a", "a"), ("b|c", "ab|c")] {
+            port.write_all(new.as_bytes())?;
+            tail.follow(None::<io::Stderr>)?;
+            assert_eq!(tail.text(), all, "after {new:?}");
+        }
         Ok(())
     }
 
@@ -292,6 +326,7 @@ mod tests {
         let run = watch(
             &["no-such-emulator".to_owned()],
             dir.path(),
+            None,
             LIMIT,
             Show::Nothing,
         );

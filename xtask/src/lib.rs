@@ -6,12 +6,14 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`opt`] | the command line |
+//! | [`opt`], [`machine`] | the command line |
 //! | [`cargo`] | one cargo invocation, described and run |
 //! | [`build`] | the loader, the kernel, the vDSO object and the programs |
 //! | [`sysroot`], [`debian`] | the bare-metal target's `core` library |
 //! | [`setup`] | what must be on the machine first |
 //! | [`archive`] | the initial RAM disk |
+//! | [`image`] | the image that PCs boot |
+//! | [`medium`] | what a machine starts from: files in memory, or that image |
 //! | [`qemu`] | the machine, as QEMU's command line |
 //! | [`guest`], [`end`] | one boot: run commands, collect their output, judge the end |
 //! | [`leash`] | child processes that outlive neither a deadline nor us |
@@ -26,7 +28,10 @@ pub mod ci;
 pub mod debian;
 pub mod end;
 pub mod guest;
+pub mod image;
 pub mod leash;
+pub mod machine;
+pub mod medium;
 pub mod opt;
 pub mod qemu;
 pub mod setup;

@@ -8,7 +8,7 @@ use clap::Parser;
 use xtask::cargo::Cargo;
 use xtask::guest::{self, End, Show};
 use xtask::opt::{Bench, Benchmark, Cli, Exec, Verb};
-use xtask::{ci, setup, test};
+use xtask::{ci, image, setup, test};
 
 /// `exec`'s and `run`'s exit status when the guest never came up.
 const NEVER_CAME_UP: u8 = 3;
@@ -39,6 +39,7 @@ fn dispatch(verb: &Verb) -> Result<ExitCode> {
         Verb::Exec(options) => exec(options),
         Verb::Test(options) => test::run(options),
         Verb::Bench(options) => bench(options),
+        Verb::Image(options) => image::run(options).map(|()| ExitCode::SUCCESS),
         Verb::Ci(toolchain) => ci::run(toolchain),
     }
 }

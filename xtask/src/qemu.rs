@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::medium::Medium;
 use crate::opt::{Accel, Machine};
 use crate::setup::QEMU;
 
@@ -26,22 +27,20 @@ pub enum Console<'a> {
     },
 }
 
-/// The whole command line, the program first. Without an `archive` the loader
-/// gets no module.
+/// The whole command line, the program first.
 ///
 /// # Errors
 /// KVM is asked for and cannot be used, or cannot be combined with `--icount`.
 pub fn command_line(
     machine: &Machine,
-    boot: &Path,
-    archive: Option<&Path>,
+    medium: &Medium,
     console: Console<'_>,
 ) -> Result<Vec<String>> {
     let kvm = use_kvm(
         machine,
         &fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),
     )?;
-    Ok(arguments(machine, kvm, boot, archive, console))
+    Ok(arguments(machine, kvm, medium, console))
 }
 
 /// Whether this machine runs under KVM.
@@ -66,13 +65,7 @@ fn has_virtualization(cpuinfo: &str) -> bool {
     flags.is_some_and(|flags| flags.split_whitespace().any(|f| f == "vmx" || f == "svm"))
 }
 
-fn arguments(
-    machine: &Machine,
-    kvm: bool,
-    boot: &Path,
-    archive: Option<&Path>,
-    console: Console<'_>,
-) -> Vec<String> {
+fn arguments(machine: &Machine, kvm: bool, medium: &Medium, console: Console<'_>) -> Vec<String> {
     let mut words = vec![QEMU.to_owned()];
     let mut flag = |name: &str, value: &str| {
         words.push(format!("-{name}"));
@@ -119,9 +112,20 @@ fn arguments(
             flag("serial", &format!("file:{}", com2.display()));
         }
     }
-    flag("kernel", &boot.display().to_string());
-    if let Some(archive) = archive {
-        flag("initrd", &archive.display().to_string());
+    let mut file = |name: &str, file: &Path| flag(name, &file.display().to_string());
+    match medium {
+        Medium::Files { loader, archive } => {
+            file("kernel", loader);
+            if let Some(archive) = archive {
+                file("initrd", archive);
+            }
+        }
+        Medium::Disc { image, firmware } => {
+            if let Some(firmware) = firmware {
+                file("bios", firmware);
+            }
+            file("cdrom", image);
+        }
     }
     words
 }
@@ -144,17 +148,19 @@ mod tests {
     use super::*;
 
     fn line(machine: &Machine, kvm: bool) -> String {
+        let medium = Medium::Files {
+            loader: "/t/boot".into(),
+            archive: Some("/t/a.tar".into()),
+        };
+        started_from(&medium, machine, kvm)
+    }
+
+    fn started_from(medium: &Medium, machine: &Machine, kvm: bool) -> String {
         let console = Console::Files {
             com1: Path::new("/t/1"),
             com2: Path::new("/t/2"),
         };
-        shown(&arguments(
-            machine,
-            kvm,
-            Path::new("/t/boot"),
-            Some(Path::new("/t/a.tar")),
-            console,
-        ))
+        shown(&arguments(machine, kvm, medium, console))
     }
 
     #[test]
@@ -174,6 +180,21 @@ mod tests {
             !line.contains("icount"),
             "virtual time without being asked: {line}"
         );
+    }
+
+    #[test]
+    fn a_disc_comes_with_its_firmware_and_without_a_kernel() {
+        for (firmware, want) in [
+            (None, "/t/2 -cdrom /t/x.iso"),
+            (Some("/t/fw".into()), "/t/2 -bios /t/fw -cdrom /t/x.iso"),
+        ] {
+            let disc = Medium::Disc {
+                image: "/t/x.iso".into(),
+                firmware,
+            };
+            let line = started_from(&disc, &Machine::default(), false);
+            assert!(line.ends_with(want), "{line}");
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub fn run(options: &opt::Test) -> Result<ExitCode> {
         .iter()
         .any(|group| matches!(group.name, "guest" | "golden" | "long"))
     {
-        setup::qemu()?;
+        setup::machine(&options.machine)?;
         crate::sysroot::ensure(&options.machine.toolchain)?;
     }
     let machine = opt::machine_words(&options.machine);

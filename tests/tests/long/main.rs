@@ -5,11 +5,20 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use timehands_tests::{machine, trial, typed};
 
+mod firmware;
 mod offline;
 
 fn main() -> ExitCode {
     let trials = vec![
         trial("whatever_is_typed_the_prompt_returns", typed_lines),
+        trial(
+            "bios_and_uefi_start_the_same_machine",
+            firmware::same_machine,
+        ),
+        trial(
+            "a_disc_without_the_archive_is_told_apart",
+            firmware::no_module,
+        ),
         trial(
             "without_rusts_server_core_comes_from_debian",
             offline::core_comes_from_debian,
