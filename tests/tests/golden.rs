@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use libtest_mimic::Arguments;
 use timehands_tests::{machine, output, trial};
-use xtask::opt::Machine;
+use xtask::opt::{Firmware, Machine};
 
 /// What reads clocks and counters.
 const COMMANDS: &[&str] = &[
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
 fn golden() -> Result<Machine> {
     Ok(Machine {
         icount: true,
+        firmware: Firmware::Pvh,
         smp: 1,
         ..machine()?
     })

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use timehands_tests::typist::Typist;
 use timehands_tests::{LIMIT, boot, built, machine, output, trial};
-use xtask::opt::Machine;
+use xtask::opt::{Firmware, Machine};
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -271,6 +271,7 @@ fn switching() -> Result<()> {
         no_hpet: false,
         smp: 1,
         icount: true,
+        firmware: Firmware::Pvh,
         ..machine()?
     };
     let watch = format!("clockloop -s {SECONDS} &");

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use timehands_tests::shown::{Row, values};
 use timehands_tests::{machine, output, trial};
-use xtask::opt::Machine;
+use xtask::opt::{Firmware, Machine};
 
 /// Shows how many clock calls reached the kernel.
 const SYSCALLS: &str = "sysctl kern.timecounter.syscalls";
@@ -62,6 +62,7 @@ fn usual() -> Result<Machine> {
 fn counting() -> Result<Machine> {
     Ok(Machine {
         icount: true,
+        firmware: Firmware::Pvh,
         ..usual()?
     })
 }
