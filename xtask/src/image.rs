@@ -12,7 +12,7 @@
 //! | `boot/grub/grub.cfg` | the menu |
 //!
 //! **Tunables** stand on the menu's `multiboot2` line, where a person at the
-//! machine can change them (`e` in GRUB's menu, which Esc at power-on shows);
+//! machine can change them (`e` in GRUB's menu, which Esc shows as GRUB starts);
 //! the archive's own `cmdline` is empty.
 //!
 //! **Terminals.** GRUB talks to the first serial port as the kernel does, and
@@ -146,6 +146,7 @@ impl Menu<'_> {
         self.check()?;
         let mut lines = vec![
             "set timeout=0",
+            "set timeout_style=hidden",
             "if serial --unit=0 --speed=115200; then",
             "  terminal_input serial console",
             "  terminal_output serial console",
@@ -184,6 +185,7 @@ mod tests {
     #[test]
     fn the_menu_boots_the_loader_with_the_archive_at_once() -> Result<()> {
         let want = "set timeout=0
+set timeout_style=hidden
 if serial --unit=0 --speed=115200; then
   terminal_input serial console
   terminal_output serial console
