@@ -123,9 +123,9 @@ fn too_narrow() -> Result<()> {
 /// Fewer than three windups to each wrap of the i8254: it is not chosen by
 /// itself, and works when it is asked for.
 fn slow_tick() -> Result<()> {
-    let boot = Boot::with("kern.hz=54 kern.timecounter.hardware=i8254 kern.smp.disabled=1")?;
+    let boot = Boot::with("kern.hz=53 kern.timecounter.hardware=i8254 kern.smp.disabled=1")?;
     boot.shows(&[
-        "kern.hz: 54",
+        "kern.hz: 53",
         "kern.timecounter.tick: 1",
         "kern.timecounter.hardware: i8254",
         "kern.timecounter.tc.i8254.quality: -2000",

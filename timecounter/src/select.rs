@@ -21,7 +21,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::clock::{Clock, MAX_ADJUSTMENT, Windup};
-use crate::delta;
+use crate::delta::{self, min_windup_rate};
 use crate::kind::Kind;
 use crate::page::Timehands;
 use crate::registry::{DUMMY, Demotion, Registered};
@@ -231,6 +231,16 @@ impl Clock {
         self.selection.pinned.load(Ordering::Relaxed)
     }
 
+    /// How long a stall of the windups the active counter bears without losing
+    /// a wrap, in nanoseconds: seven eighths of one. Nothing where that does not
+    /// matter: it has 64 bits, or a wider counter shows the wraps.
+    #[must_use]
+    pub fn bearable_stall_ns(&self) -> Option<u64> {
+        self.active()
+            .filter(|active| active.mask() != u64::MAX && !self.witness.is_watching())
+            .map(|active| active.wrap_ns() / 8 * 7)
+    }
+
     /// Corrects a counter's rate; the clock runs on without a step, by the new
     /// rate from the next segment on.
     ///
@@ -262,16 +272,13 @@ impl Clock {
     /// that back where there are enough; inside the gate. Finds the active
     /// counter's witness anew.
     pub(crate) fn rate_for_ticks(&self) {
-        let tick = self.tick_ns().max(1);
+        let hz = 1_000_000_000 / self.tick_ns().max(1);
         for counter in self.registry().iter() {
-            if counter.wrap_ns() / 3 >= tick {
+            let needs = min_windup_rate(counter.frequency(), counter.mask());
+            if hz >= needs {
                 counter.reinstate();
             } else if counter.quality() >= 0 {
-                let needs = 3_000_000_000_u64.div_ceil(counter.wrap_ns().max(1));
-                counter.demote(Demotion::InsufficientHz {
-                    needs,
-                    hz: 1_000_000_000 / tick,
-                });
+                counter.demote(Demotion::InsufficientHz { needs, hz });
             }
         }
         if let Some(active) = self.active() {

@@ -103,6 +103,11 @@ impl Witness {
         }
     }
 
+    /// Whether there is a witness.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.index.load(Ordering::Relaxed) != u32::from(DUMMY)
+    }
+
     /// Counts of `active` from the last sample to `now`.
     pub(crate) fn passed(&self, registry: &Registry, active: &Registered<'_>, now: u64) -> Passed {
         let mask = active.mask();

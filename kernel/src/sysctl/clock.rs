@@ -1,8 +1,8 @@
 //! The tree on a real clock.
 
 use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Statistic, System};
-use crate::klog;
 use crate::tunables::Tunables;
+use crate::{klog, time};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -115,6 +115,7 @@ impl System for ClockSystem {
             Some(name) => self.clock.choose(name, relax),
             None => self.clock.choose_best(relax),
         };
+        let chosen = chosen.inspect(|()| time::log_bearable_stall(self.clock));
         chosen.map_err(|error| {
             if error == ChooseError::Unknown {
                 return Errno::Invalid;

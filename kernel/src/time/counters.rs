@@ -133,6 +133,7 @@ fn choose(tunables: &Tunables) {
     if let Some(active) = CLOCK.active() {
         klog!("timecounter: {} tells the time", active.name());
     }
+    super::log_bearable_stall(&CLOCK);
 }
 
 /// Measures the local APIC's timer by the counter that tells the time and

@@ -14,6 +14,8 @@ use timecounter::page::TimehandsPage;
 use timecounter::tick::ticks_per_windup;
 use timecounter::{Clock, Timespec, getres};
 
+use crate::klog;
+
 #[cfg(target_os = "none")]
 pub use counters::{Facts, facts, hpet_page, init, is_ticking, page_frame, start_ticking, tick};
 
@@ -43,6 +45,15 @@ fn set_hz(hz: u32) {
 /// The clock.
 pub fn clock() -> &'static Clock {
     &CLOCK
+}
+
+/// Logs how long a stall the counter that tells the time bears, if no other
+/// shows the wraps that a longer one hides.
+pub fn log_bearable_stall(clock: &Clock) {
+    if let (Some(active), Some(ns)) = (clock.active(), clock.bearable_stall_ns()) {
+        let (name, ms) = (active.name(), ns / 1_000_000);
+        klog!("timecounter {name}: loses time if the tick stalls for more than {ms} ms");
+    }
 }
 
 /// CLOCK_MONOTONIC.

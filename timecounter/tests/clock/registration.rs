@@ -39,9 +39,40 @@ fn a_narrow_counter_without_enough_ticks_is_not_chosen() {
     assert_eq!(entry.quality(), -2000);
     assert_eq!(
         entry.reason().to_string(),
-        "needs 55 windups a second, there are 50"
+        "needs 54 windups a second, there are 50"
     );
     assert_eq!(machine.clock.active().expect("running").name(), "dummy");
+}
+
+#[test]
+fn an_i8254_is_fit_from_54_windups_a_second() {
+    for (hz, quality) in [(53, -2000), (54, 0)] {
+        let mut machine = Machine::new();
+        machine.clock.set_hz(hz);
+        machine.add(pit(), 1);
+        let entry = machine.clock.registry().find("i8254").expect("registered");
+        assert_eq!(entry.quality(), quality, "at {hz} windups a second");
+    }
+}
+
+#[test]
+fn a_lone_narrow_counter_says_what_stall_it_bears() {
+    let mut machine = Machine::new();
+    machine.add(pit(), 1);
+    let alone = machine.clock.bearable_stall_ns();
+    assert!(
+        alone.is_some_and(|ns| (48 * MS..49 * MS).contains(&ns)),
+        "seven eighths of 54.9 ms, not {alone:?}"
+    );
+    machine.add(tsc(), 1);
+    machine.choose("i8254").expect("fit");
+    assert_eq!(
+        machine.clock.bearable_stall_ns(),
+        None,
+        "the TSC shows wraps"
+    );
+    machine.choose("TSC").expect("fit");
+    assert_eq!(machine.clock.bearable_stall_ns(), None, "64 bits");
 }
 
 #[test]
@@ -164,7 +195,7 @@ fn more_ticks_give_a_narrow_counter_its_quality_back() {
     assert_eq!(
         entry.quality(),
         -2000,
-        "three windups a wrap are 55 a second"
+        "three windups a wrap are 54 a second"
     );
     machine.clock.set_hz(1000);
     assert_eq!(entry.quality(), 0, "{}", entry.reason());
