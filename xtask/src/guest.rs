@@ -5,7 +5,7 @@
 //! receives, and when, would differ from run to run.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::end::panic_line;
 use crate::medium::Medium;
 use crate::opt::Machine;
 use crate::qemu::{self, Console};
+use crate::tail::Tail;
 use crate::{archive, build, leash, setup};
 
 /// How long a guest that has announced a panic may take to end QEMU.
@@ -207,46 +208,6 @@ fn watch(
     })
 }
 
-/// A growing file, read as it grows.
-struct Tail {
-    file: File,
-    bytes: Vec<u8>,
-    /// The byte to look for, before and up to which nothing counts.
-    mark: Option<u8>,
-}
-
-impl Tail {
-    fn new(path: &Path, mark: Option<u8>) -> io::Result<Self> {
-        Ok(Self {
-            file: File::open(path)?,
-            bytes: Vec::new(),
-            mark,
-        })
-    }
-
-    /// Reads what is new and copies it to `sink`; whether there was any.
-    fn follow(&mut self, sink: Option<impl Write>) -> io::Result<bool> {
-        let before = self.bytes.len();
-        self.file.read_to_end(&mut self.bytes)?;
-        if let Some(mark) = self.mark {
-            let found = self.bytes.iter().position(|&byte| byte == mark);
-            self.bytes
-                .drain(..found.map_or(self.bytes.len(), |at| at + 1));
-            self.mark = found.is_none().then_some(mark);
-        }
-        let new = self.bytes.get(before..).unwrap_or_default();
-        if let (Some(mut sink), false) = (sink, new.is_empty()) {
-            sink.write_all(new)?;
-            sink.flush()?;
-        }
-        Ok(!new.is_empty())
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,20 +237,6 @@ mod tests {
         assert_eq!(run.end, End::Success, "the end");
         assert_eq!(run.output, b"a\r\n\0b", "the output");
         assert_eq!(run.log, "booting\ntimehands: exit status 0\n", "the log");
-        Ok(())
-    }
-
-    #[test]
-    fn what_stands_before_the_mark_is_no_output() -> Result<()> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("com2");
-        let mut port = File::create(&path)?;
-        let mut tail = Tail::new(&path, Some(b'|'))?;
-        for (new, all) in [("firm", ""), ("ware|a", "a"), ("b|c", "ab|c")] {
-            port.write_all(new.as_bytes())?;
-            tail.follow(None::<io::Stderr>)?;
-            assert_eq!(tail.text(), all, "after {new:?}");
-        }
         Ok(())
     }
 

@@ -16,6 +16,7 @@
 //! | [`medium`] | what a machine starts from: files in memory, or that image |
 //! | [`qemu`] | the machine, as QEMU's command line |
 //! | [`guest`], [`end`] | one boot: run commands, collect their output, judge the end |
+//! | `tail` | a serial port's file, read as it grows |
 //! | [`leash`] | child processes that outlive neither a deadline nor us |
 //! | [`mod@test`], [`tally`] | all tests, and the one closing line |
 //! | [`ci`], [`tidy`] | the checks that are not tests |
@@ -36,6 +37,7 @@ pub mod opt;
 pub mod qemu;
 pub mod setup;
 pub mod sysroot;
+mod tail;
 pub mod tally;
 pub mod test;
 pub mod tidy;
