@@ -7,7 +7,7 @@ use std::path::Path;
 /// A growing file, read as it grows.
 pub(crate) struct Tail {
     file: File,
-    /// All that has been read.
+    /// All that has been read and counts.
     pub(crate) bytes: Vec<u8>,
     /// The byte to look for, before and up to which nothing counts.
     mark: Option<u8>,
