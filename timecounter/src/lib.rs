@@ -109,6 +109,7 @@ pub mod sync;
 pub mod tick;
 pub mod timespec;
 pub mod validate;
+mod views;
 #[cfg(not(loom))]
 pub mod windup;
 #[cfg(not(loom))]

@@ -15,13 +15,14 @@
 //! ```
 
 use crate::bintime::Bintime;
-use crate::reader::{self, Extent, View, carried};
+use crate::reader::{self, Extent};
 #[cfg(not(loom))]
 use crate::ring::Slot;
 use crate::ring::{Payload, Ring};
-use crate::scale::{Multiplier, Scale};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::timespec::Timespec;
+
+pub use crate::views::{BintimeView, MonotonicView, NanosecondsView, RealtimeView, TimespecView};
 
 /// Slots in the ring of the page.
 pub const SLOTS: usize = 8;
@@ -71,24 +72,24 @@ pub struct Timehands {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Words {
-    start: AtomicU64,
-    multiplier: AtomicU64,
-    length: AtomicU64,
-    monotonic_sec: AtomicU64,
-    realtime_sec: AtomicU64,
-    monotonic_nsec: AtomicU32,
-    realtime_nsec: AtomicU32,
-    monotonic_ns: AtomicU64,
+    pub(crate) start: AtomicU64,
+    pub(crate) multiplier: AtomicU64,
+    pub(crate) length: AtomicU64,
+    pub(crate) monotonic_sec: AtomicU64,
+    pub(crate) realtime_sec: AtomicU64,
+    pub(crate) monotonic_nsec: AtomicU32,
+    pub(crate) realtime_nsec: AtomicU32,
+    pub(crate) monotonic_ns: AtomicU64,
     // The second line.
-    monotonic_frac: AtomicU64,
-    realtime_frac: AtomicU64,
-    scale: AtomicU64,
-    floor: AtomicU64,
-    coarse_monotonic_ns: AtomicU64,
-    coarse_realtime_sec: AtomicU64,
-    coarse_realtime_nsec: AtomicU32,
-    tai: AtomicU32,
-    leap: AtomicU32,
+    pub(crate) monotonic_frac: AtomicU64,
+    pub(crate) realtime_frac: AtomicU64,
+    pub(crate) scale: AtomicU64,
+    pub(crate) floor: AtomicU64,
+    pub(crate) coarse_monotonic_ns: AtomicU64,
+    pub(crate) coarse_realtime_sec: AtomicU64,
+    pub(crate) coarse_realtime_nsec: AtomicU32,
+    pub(crate) tai: AtomicU32,
+    pub(crate) leap: AtomicU32,
     reserved: AtomicU32,
 }
 
@@ -208,162 +209,6 @@ impl Extent for Words {
 
     fn floor(&self) -> u64 {
         self.floor.load(Ordering::Relaxed)
-    }
-}
-
-/// How steep a segment is.
-#[derive(Clone, Copy, Debug)]
-struct Slope(u64);
-
-impl Slope {
-    #[inline(always)]
-    fn load(words: &Words) -> Self {
-        Self(words.multiplier.load(Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    fn fast_ns(&self, delta: u64) -> u64 {
-        self.multiplier(0).ns_within_segment(delta)
-    }
-
-    fn ns(&self, delta: u64, shift: u8) -> u64 {
-        self.multiplier(shift).ns(delta)
-    }
-
-    #[inline(always)]
-    fn multiplier(&self, shift: u8) -> Multiplier {
-        Multiplier {
-            mult: self.0,
-            shift,
-        }
-    }
-}
-
-/// View of a clock as seconds and nanoseconds; `REALTIME` tells which.
-#[derive(Clone, Copy, Debug)]
-pub struct TimespecView<const REALTIME: bool> {
-    slope: Slope,
-    sec: u64,
-    nsec: u32,
-}
-
-/// CLOCK_MONOTONIC.
-pub type MonotonicView = TimespecView<false>;
-/// CLOCK_REALTIME.
-pub type RealtimeView = TimespecView<true>;
-
-impl<const REALTIME: bool> View<Words> for TimespecView<REALTIME> {
-    type Time = Timespec;
-
-    #[inline(always)]
-    fn load(words: &Words) -> Self {
-        let (sec, nsec) = if REALTIME {
-            (&words.realtime_sec, &words.realtime_nsec)
-        } else {
-            (&words.monotonic_sec, &words.monotonic_nsec)
-        };
-        Self {
-            slope: Slope::load(words),
-            sec: sec.load(Ordering::Relaxed),
-            nsec: nsec.load(Ordering::Relaxed),
-        }
-    }
-
-    #[inline(always)]
-    fn fast(&self, delta: u64) -> Timespec {
-        let ns = self.slope.fast_ns(delta);
-        carried(self.sec, self.nsec, ns)
-    }
-
-    fn general(&self, delta: u64, shift: u8, tail_ns: u64) -> Timespec {
-        let ns = self.slope.ns(delta, shift).saturating_add(tail_ns);
-        carried(self.sec, self.nsec, ns)
-    }
-
-    fn coarse(words: &Words) -> Timespec {
-        if REALTIME {
-            Timespec {
-                sec: words.coarse_realtime_sec.load(Ordering::Relaxed) as i64,
-                nsec: words.coarse_realtime_nsec.load(Ordering::Relaxed),
-            }
-        } else {
-            carried(0, 0, words.coarse_monotonic_ns.load(Ordering::Relaxed))
-        }
-    }
-}
-
-/// View of CLOCK_MONOTONIC as nanoseconds, the cheapest read there is.
-#[derive(Clone, Copy, Debug)]
-pub struct NanosecondsView {
-    slope: Slope,
-    base: u64,
-}
-
-impl View<Words> for NanosecondsView {
-    type Time = u64;
-
-    #[inline(always)]
-    fn load(words: &Words) -> Self {
-        Self {
-            slope: Slope::load(words),
-            base: words.monotonic_ns.load(Ordering::Relaxed),
-        }
-    }
-
-    #[inline(always)]
-    fn fast(&self, delta: u64) -> u64 {
-        self.base.wrapping_add(self.slope.fast_ns(delta))
-    }
-
-    fn general(&self, delta: u64, shift: u8, tail_ns: u64) -> u64 {
-        self.base
-            .saturating_add(self.slope.ns(delta, shift))
-            .saturating_add(tail_ns)
-    }
-
-    fn coarse(words: &Words) -> u64 {
-        words.coarse_monotonic_ns.load(Ordering::Relaxed)
-    }
-}
-
-/// View of a clock as bintime, for arithmetic inside the kernel: never below
-/// the nanosecond views, and less than 2 ns above them.
-#[derive(Clone, Copy, Debug)]
-pub struct BintimeView<const REALTIME: bool> {
-    base: Bintime,
-    scale: u64,
-}
-
-impl<const REALTIME: bool> View<Words> for BintimeView<REALTIME> {
-    type Time = Bintime;
-
-    fn load(words: &Words) -> Self {
-        let (sec, frac) = if REALTIME {
-            (&words.realtime_sec, &words.realtime_frac)
-        } else {
-            (&words.monotonic_sec, &words.monotonic_frac)
-        };
-        Self {
-            base: Bintime {
-                sec: sec.load(Ordering::Relaxed) as i64,
-                frac: frac.load(Ordering::Relaxed),
-            },
-            scale: words.scale.load(Ordering::Relaxed),
-        }
-    }
-
-    fn fast(&self, delta: u64) -> Bintime {
-        self.general(delta, 0, 0)
-    }
-
-    fn general(&self, delta: u64, _shift: u8, tail_ns: u64) -> Bintime {
-        self.base
-            .wrapping_add(Scale::from_units(self.scale).bintime(delta))
-            .wrapping_add(Bintime::from_ns(tail_ns))
-    }
-
-    fn coarse(words: &Words) -> Bintime {
-        <TimespecView<REALTIME> as View<Words>>::coarse(words).into()
     }
 }
 
