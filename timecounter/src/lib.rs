@@ -80,6 +80,8 @@ pub mod bintime;
 #[cfg(not(loom))]
 pub mod clock;
 pub mod counter;
+#[cfg(not(loom))]
+mod cursor;
 pub mod delta;
 pub mod gate;
 pub mod generation;
@@ -91,6 +93,8 @@ mod leap;
 mod pace;
 pub mod page;
 pub mod quality;
+#[cfg(not(loom))]
+mod rate;
 pub mod reader;
 #[cfg(not(loom))]
 pub mod registry;
