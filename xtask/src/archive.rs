@@ -52,14 +52,26 @@ pub fn write(
             &program.path,
         )?;
     }
-    for Added { file, name } in &machine.add {
-        let data = read(file)?;
-        check_static(&data).with_context(|| format!("{} cannot run there", file.display()))?;
-        add(&mut archive, &format!("bin/{name}"), &data)?;
+    for added in &machine.add {
+        add(
+            &mut archive,
+            &format!("bin/{}", added.name),
+            &program(added)?,
+        )?;
     }
     add_file(&mut archive, "lib/linux-vdso.so.1", &built.object)?;
     archive.finish()?;
     Ok(())
+}
+
+/// The bytes of a program to be added.
+///
+/// # Errors
+/// It cannot be read, or the guest's program loader would refuse it.
+pub fn program(Added { file, .. }: &Added) -> Result<Vec<u8>> {
+    let data = read(file)?;
+    check_static(&data).with_context(|| format!("{} cannot run there", file.display()))?;
+    Ok(data)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {

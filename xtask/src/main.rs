@@ -8,17 +8,27 @@ use clap::Parser;
 use xtask::cargo::Cargo;
 use xtask::guest::{self, End, Show};
 use xtask::opt::{Bench, Benchmark, Cli, Exec, Verb};
-use xtask::{ci, image, setup, test};
+use xtask::{archive, ci, image, setup, test};
 
+/// The exit status of a wrong command line, as clap has it.
+const USAGE: u8 = 2;
 /// `exec`'s and `run`'s exit status when the guest never came up.
 const NEVER_CAME_UP: u8 = 3;
 
 fn main() -> ExitCode {
     let verb = Cli::parse().verb;
-    let on_error = match verb {
-        Verb::Run(_) | Verb::Exec(_) => NEVER_CAME_UP,
-        _ => 1,
+    let (on_error, programs) = match &verb {
+        Verb::Run(machine) => (NEVER_CAME_UP, &machine.add[..]),
+        Verb::Exec(options) => (NEVER_CAME_UP, &options.machine.add[..]),
+        _ => (1, &[][..]),
     };
+    if let Some(error) = programs
+        .iter()
+        .find_map(|added| archive::program(added).err())
+    {
+        eprintln!("xtask: --add: {error:#}");
+        return ExitCode::from(USAGE);
+    }
     dispatch(&verb).unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");
         ExitCode::from(on_error)
@@ -67,5 +77,6 @@ fn bench(options: &Bench) -> Result<ExitCode> {
         .args(options.json.then_some("--json"))
         .args(&options.rest);
     let status = cargo.command().status()?;
-    Ok(ExitCode::from(u8::from(!status.success())))
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1)))
 }

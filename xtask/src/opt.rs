@@ -111,7 +111,8 @@ pub struct Bench {
     /// Print the figures as JSON
     #[arg(long)]
     pub json: bool,
-    /// Arguments for the benchmark itself
+    /// Arguments for the benchmark itself, behind `--`: `--batches N` for
+    /// `read`, `--millions N` for `litmus`
     #[arg(last = true, value_name = "ARGS")]
     pub rest: Vec<String>,
 }
@@ -151,6 +152,9 @@ pub enum Benchmark {
 fn parse_command(text: &str) -> Result<String, String> {
     if text.contains(['\n', '\r', '\0']) {
         return Err("a command is one line".to_owned());
+    }
+    if text.trim().is_empty() {
+        return Err("there is no command in it".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -16,7 +16,7 @@ struct Options {
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
-    /// Millions of reads that follow another processor's
+    /// Millions of reads that follow another processor's, at least
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     millions: u64,
 }
