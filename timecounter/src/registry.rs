@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use spin::{Mutex, Once};
 
 use crate::counter::{Timecounter, UserCounter};
+use crate::delta;
 use crate::kind::Kind;
 use crate::quality::{self, Rank};
 use crate::reader::{Counters, Halves};
@@ -247,7 +248,9 @@ impl<'r> Registered<'r> {
     /// Nanoseconds until it wraps, rounded down, at most 2^64 - 1.
     #[must_use]
     pub fn wrap_ns(&self) -> u64 {
-        self.ns(u128::from(self.mask()) + 1)
+        delta::wrap_ns(self.frequency(), self.mask())
+            .and_then(|ns| u64::try_from(ns).ok())
+            .unwrap_or(u64::MAX)
     }
     fn rank(&self) -> Rank {
         Rank {
