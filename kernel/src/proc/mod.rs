@@ -7,10 +7,14 @@
 //!   [`process`] one process, [`sched`] whose turn it is.
 //! * [`syscalls`] answers the programs.
 
+pub mod clockid;
+pub mod cputime;
 pub mod elf;
+pub mod futex;
 pub mod layout;
 pub mod regions;
 pub mod stack;
+pub mod timeouts;
 
 #[cfg(target_os = "none")]
 pub mod memory;
