@@ -10,6 +10,7 @@
 //! replaces a good one. Text that is not UTF-8 is just a word nobody knows.
 
 use crate::sysctl::number::parse_integer;
+use crate::sysctl::table::{NO_JITTER, WATCHDOG_SECONDS};
 use core::fmt;
 use heapless::String;
 
@@ -49,6 +50,12 @@ pub struct Tunables {
     /// `kern.timecounter.smp_tsc_adjust`: attempts to bring the CPUs' TSCs
     /// together.
     pub smp_tsc_adjust: i32,
+    /// `kern.timecounter.nojitter`: guard reads against CPUs that disagree, 0 as
+    /// measured, 1 never, 2 always.
+    pub nojitter: i32,
+    /// `kern.timecounter.watchdog`: seconds between checks of the active
+    /// counter, 0 for none.
+    pub watchdog: i32,
     /// `machdep.disable_tsc`: do not use the TSC at all.
     pub disable_tsc: bool,
     /// `machdep.disable_tsc_calibration`: trust what CPUID says about the rate.
@@ -74,6 +81,8 @@ impl Default for Tunables {
             invariant_tsc: None,
             smp_tsc: None,
             smp_tsc_adjust: 0,
+            nojitter: 0,
+            watchdog: 1,
             disable_tsc: false,
             disable_tsc_calibration: false,
             i8254_freq: None,
@@ -152,6 +161,8 @@ impl Tunables {
             "kern.timecounter.invariant_tsc" => self.invariant_tsc = Some(flag(value)?),
             "kern.timecounter.smp_tsc" => self.smp_tsc = Some(flag(value)?),
             "kern.timecounter.smp_tsc_adjust" => self.smp_tsc_adjust = int(value)?,
+            "kern.timecounter.nojitter" => self.nojitter = within(value, NO_JITTER)?,
+            "kern.timecounter.watchdog" => self.watchdog = within(value, WATCHDOG_SECONDS)?,
             "kern.timecounter.timehands_count" => {
                 return Err(Problem::Fixed("the ring of timehands has one size"));
             }
@@ -187,9 +198,14 @@ fn number<T: TryFrom<i128>>(value: &str, (low, high): (i128, i128)) -> Result<T,
     T::try_from(number).map_err(|_| Problem::OutOfRange(low, high))
 }
 
+/// An `int` within bounds.
+fn within(value: &str, (low, high): (i32, i32)) -> Result<i32, Problem> {
+    number(value, (i128::from(low), i128::from(high)))
+}
+
 /// FreeBSD's `int`.
 fn int(value: &str) -> Result<i32, Problem> {
-    number(value, (i128::from(i32::MIN), i128::from(i32::MAX)))
+    within(value, (i32::MIN, i32::MAX))
 }
 
 /// An `int` of which only zero or not counts.

@@ -16,7 +16,7 @@ fn every_tunable_is_taken() {
           kern.timecounter.alloweddeviation=-3 kern.timecounter.stepwarnings=1\t\
           kern.timecounter.fast_gettime=0 kern.timecounter.invariant_tsc=1\r\n\
           kern.timecounter.smp_tsc=0 kern.timecounter.smp_tsc_adjust=2 machdep.disable_tsc=1 \
-          machdep.disable_tsc_calibration=0x1 hw.i8254.freq=1193000 \
+          kern.timecounter.nojitter=2 kern.timecounter.watchdog=20 machdep.disable_tsc_calibration=0x1 hw.i8254.freq=1193000 \
           hw.acpi.timer_test_enabled=0 hw.acpi.hpet.mmap_allow=0",
     );
     assert!(lines.is_empty(), "all of them are known: {lines:?}");
@@ -30,6 +30,8 @@ fn every_tunable_is_taken() {
         invariant_tsc: Some(true),
         smp_tsc: Some(false),
         smp_tsc_adjust: 2,
+        nojitter: 2,
+        watchdog: 20,
         disable_tsc: true,
         disable_tsc_calibration: true,
         i8254_freq: Some(1_193_000),
@@ -62,6 +64,14 @@ fn a_word_that_is_not_understood_is_named_and_changes_nothing() {
         (
             "hw.i8254.freq=0",
             "tunable hw.i8254.freq=0: not within 1192017 to 1194347, ignored",
+        ),
+        (
+            "kern.timecounter.nojitter=3",
+            "tunable kern.timecounter.nojitter=3: not within 0 to 2, ignored",
+        ),
+        (
+            "kern.timecounter.watchdog=-1",
+            "tunable kern.timecounter.watchdog=-1: not within 0 to 60, ignored",
         ),
         (
             "kern.timecounter.hardware=",

@@ -45,8 +45,14 @@ kern.timecounter.hardware: HPET
 kern.timecounter.alloweddeviation: 5
 kern.timecounter.timehands_count: 4
 kern.timecounter.stepwarnings: 0
+kern.timecounter.nojitter: 0
+kern.timecounter.guard: 0
+kern.timecounter.watchdog: 1
 kern.timecounter.syscalls: 17
 kern.timecounter.late_publications: 3
+kern.timecounter.take_overs: 0
+kern.timecounter.busy_windups: 0
+kern.timecounter.held_windups: 0
 kern.timecounter.backward_samples: 0
 kern.timecounter.missed_wraps: 0
 kern.timecounter.rebased: 0
@@ -65,11 +71,15 @@ kern.timecounter.tc.HPET.frequency: 100000000
 kern.timecounter.tc.HPET.counter: 4242
 kern.timecounter.tc.HPET.mask: 4294967295
 kern.timecounter.tc.HPET.reason: as registered
+kern.timecounter.tc.HPET.skew_ppb: -1250
 kern.timecounter.tc.TSC.quality: 800
 kern.timecounter.tc.TSC.frequency: 2100000000
 kern.timecounter.tc.TSC.counter: 4242
 kern.timecounter.tc.TSC.mask: 18446744073709551615
 kern.timecounter.tc.TSC.reason: as registered
+kern.timecounter.tc.TSC.skew: CPU 0: +0 ns +-0, +0 counts +-0
+CPU 1: +10 ns +-30, +21 counts +-63
+kern.timecounter.tc.TSC.resync: 0
 ",
     );
 }
@@ -94,7 +104,8 @@ fn options_choose_what_is_shown() {
          kern.timecounter.tc.HPET.frequency: 100000000\n\
          kern.timecounter.tc.HPET.counter: 4242\n\
          kern.timecounter.tc.HPET.mask: 4294967295\n\
-         kern.timecounter.tc.HPET.reason: as registered\n",
+         kern.timecounter.tc.HPET.reason: as registered\n\
+         kern.timecounter.tc.HPET.skew_ppb: -1250\n",
     );
     prints("sysctl -n machdep.tsc_freq kern.hz", "2100000000\n1000\n");
     prints(
@@ -320,4 +331,56 @@ fn the_longest_name_fits_and_one_more_byte_does_not() {
             &format!("sysctl: kern.timecounter.hardware={name}: Invalid argument\n"),
         );
     }
+}
+
+#[test]
+fn a_switch_takes_its_own_values_alone() {
+    for (name, old, last) in [
+        ("kern.timecounter.nojitter", 0, 2),
+        ("kern.timecounter.watchdog", 1, 60),
+    ] {
+        for value in 0..=last {
+            prints(
+                &format!("sysctl {name}={value}"),
+                &format!("{name}: {old} -> {value}\n"),
+            );
+        }
+        for value in ["-1", &format!("{}", last + 1), "4294967296", "", "x"] {
+            fails(
+                &format!("sysctl {name}={value}"),
+                &format!("sysctl: {name}={value}: Invalid argument\n"),
+            );
+        }
+    }
+    prints(
+        "sysctl kern.timecounter.nojitter=2 kern.timecounter.guard",
+        "kern.timecounter.nojitter: 0 -> 2\nkern.timecounter.guard: 100\n",
+    );
+    fails(
+        "sysctl kern.timecounter.guard=1",
+        "sysctl: oid 'kern.timecounter.guard' is read only\n",
+    );
+}
+
+#[test]
+fn a_one_compares_the_counters_of_all_cpus_anew() {
+    let machine = FakeMachine::default();
+    let (outcome, out) = run(&machine, "sysctl kern.timecounter.tc.TSC.resync=1");
+    assert_eq!(
+        out, "kern.timecounter.tc.TSC.resync: 0 -> 0\n",
+        "it is done"
+    );
+    assert_eq!(outcome, Outcome::Success, "and no failure");
+    assert_eq!(machine.system.state().comparisons, 2, "once");
+    for value in ["0", "2", "-1", "yes"] {
+        let operand = format!("kern.timecounter.tc.TSC.resync={value}");
+        fails(
+            &format!("sysctl {operand}"),
+            &format!("sysctl: {operand}: Invalid argument\n"),
+        );
+    }
+    fails(
+        "sysctl kern.timecounter.tc.HPET.resync=1",
+        "sysctl: unknown oid 'kern.timecounter.tc.HPET.resync'\n",
+    );
 }

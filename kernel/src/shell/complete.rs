@@ -74,7 +74,7 @@ mod tests {
             ("sysctl ke", &["kern."]),
             (
                 "sysctl -d kern.",
-                &["kern.boottime", "kern.hz", "kern.timecounter."],
+                &["kern.boottime", "kern.hz", "kern.smp.", "kern.timecounter."],
             ),
             (
                 "sysctl kern.timecounter.tc.",

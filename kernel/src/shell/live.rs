@@ -5,8 +5,8 @@ use super::output::Output;
 use super::{Outcome, Session, run_rc};
 use crate::arch::exit::{self, ExitStatus};
 use crate::mm::{PAGE_SIZE, frames};
-use crate::sysctl::System;
-use crate::sysctl::clock::{Around, ClockSystem, TscFacts};
+use crate::sysctl::clock::{Around, ClockSystem, Role};
+use crate::sysctl::{Errno, System};
 use crate::tunables::Tunables;
 use crate::{archive, console, proc, time};
 use alloc::string::{String, ToString};
@@ -20,19 +20,22 @@ const RC: &str = "etc/rc";
 ///
 /// To be called by the kernel's own thread, with interrupts on.
 pub fn run(tunables: &Tunables) -> ! {
-    let tsc = TscFacts {
-        invariant: time::facts().is_some_and(|facts| facts.tsc_invariant),
-        smp: tunables.smp_tsc.unwrap_or(false),
-    };
     let around = Around {
         hz: time::hz,
         syscalls: proc::clock_calls,
         free_pages: || frames::free_bytes() / PAGE_SIZE,
+        cpus: || 1,
+        tsc_invariant: || time::facts().is_some_and(|facts| facts.tsc_invariant),
+        tsc_in_step: || time::facts().is_some_and(|facts| facts.tsc_in_step),
+        tsc_skew: Vec::new,
+        tsc_resync: || Err(Errno::Unsupported),
+        watchdog: time::watchdog::set_interval,
+        role: Role::default,
         // Programs in the background run meanwhile.
         relax: proc::idle,
     };
     let machine = Live {
-        system: ClockSystem::new(time::clock(), tunables, tsc, around),
+        system: ClockSystem::new(time::clock(), tunables, around),
     };
     exit::power_off(match archive::file(RC) {
         Some(text) => {

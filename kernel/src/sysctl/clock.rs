@@ -1,6 +1,6 @@
 //! The tree on a real clock.
 
-use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Statistic, System};
+use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Skew, Statistic, System};
 use crate::tunables::Tunables;
 use crate::{klog, time};
 use alloc::string::{String, ToString};
@@ -12,26 +12,19 @@ use timecounter::registry::Registered;
 use timecounter::select::ChooseError;
 use timecounter::tick::ticks_per_windup;
 
-/// What was found out about the TSC when the machine came up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TscFacts {
-    /// Its rate is independent of the CPU's power state.
-    pub invariant: bool,
-    /// The TSCs of all CPUs were found to be one counter.
-    pub smp: bool,
-}
-
 /// [`System`] on a [`Clock`].
 #[derive(Debug)]
 pub struct ClockSystem {
     clock: &'static Clock,
-    tsc: TscFacts,
+    smp_disabled: bool,
     smp_tsc_adjust: i32,
     disable_tsc: bool,
     disable_tsc_calibration: bool,
     allowed_deviation: AtomicI32,
     step_warnings: AtomicI32,
     fast_gettime: AtomicI32,
+    nojitter: AtomicI32,
+    watchdog: AtomicI32,
     around: Around,
 }
 
@@ -44,26 +37,55 @@ pub struct Around {
     pub syscalls: fn() -> u64,
     /// Pages of memory not in use.
     pub free_pages: fn() -> u64,
+    /// CPUs that run.
+    pub cpus: fn() -> usize,
+    /// Whether the TSC's rate is independent of the CPU's power state.
+    pub tsc_invariant: fn() -> bool,
+    /// Whether the TSCs of all CPUs are one counter.
+    pub tsc_in_step: fn() -> bool,
+    /// The TSCs of all CPUs, as they were last compared.
+    pub tsc_skew: fn() -> Vec<Skew>,
+    /// Compares them anew.
+    pub tsc_resync: fn() -> Result<(), Errno>,
+    /// Sets the seconds between two checks of the active counter.
+    pub watchdog: fn(u32),
+    /// What the windups of all CPUs met with.
+    pub role: fn() -> Role,
     /// Called while a change of counter waits for the next tick.
     pub relax: fn(),
+}
+
+/// Counts of what happens to windups on many CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Times another CPU took them over.
+    pub take_overs: u64,
+    /// Those that found another CPU inside one.
+    pub busy: u64,
+    /// Take-overs that failed, since that CPU was stopped inside.
+    pub held: u64,
 }
 
 impl ClockSystem {
     /// A tree on `clock` that begins with the values of `tunables`.
     #[must_use]
-    pub fn new(clock: &'static Clock, tunables: &Tunables, tsc: TscFacts, around: Around) -> Self {
+    pub fn new(clock: &'static Clock, tunables: &Tunables, around: Around) -> Self {
         let system = Self {
             clock,
-            tsc,
+            smp_disabled: tunables.smp_disabled,
             smp_tsc_adjust: tunables.smp_tsc_adjust,
             disable_tsc: tunables.disable_tsc,
             disable_tsc_calibration: tunables.disable_tsc_calibration,
             allowed_deviation: AtomicI32::new(tunables.allowed_deviation),
             step_warnings: AtomicI32::new(tunables.step_warnings),
             fast_gettime: AtomicI32::new(1),
+            nojitter: AtomicI32::new(0),
+            watchdog: AtomicI32::new(0),
             around,
         };
         system.set_setting(Setting::FastGettime, tunables.fast_gettime);
+        system.set_setting(Setting::NoJitter, tunables.nojitter);
+        system.set_setting(Setting::Watchdog, tunables.watchdog);
         system
     }
 
@@ -83,6 +105,8 @@ impl ClockSystem {
             Setting::AllowedDeviation => &self.allowed_deviation,
             Setting::StepWarnings => &self.step_warnings,
             Setting::FastGettime => &self.fast_gettime,
+            Setting::NoJitter => &self.nojitter,
+            Setting::Watchdog => &self.watchdog,
         }
     }
 }
@@ -95,6 +119,7 @@ impl System for ClockSystem {
             frequency: counter.frequency(),
             mask: counter.mask(),
             reason: counter.reason().to_string(),
+            skew_ppb: None,
         };
         self.clock.registry().iter().rev().map(info).collect()
     }
@@ -146,6 +171,9 @@ impl System for ClockSystem {
         match statistic {
             Statistic::Syscalls => (self.around.syscalls)(),
             Statistic::LatePublications => counted.late_publications(),
+            Statistic::TakeOvers => (self.around.role)().take_overs,
+            Statistic::BusyWindups => (self.around.role)().busy,
+            Statistic::HeldWindups => (self.around.role)().held,
             Statistic::BackwardSamples => counted.backward_samples(),
             Statistic::MissedWraps => counted.missed_wraps(),
             Statistic::Rebased => counted.rebased(),
@@ -156,10 +184,13 @@ impl System for ClockSystem {
     fn constant(&self, constant: Constant) -> i32 {
         match constant {
             Constant::Hz => clamped((self.around.hz)()),
+            Constant::SmpCpus => i32::try_from((self.around.cpus)()).unwrap_or(i32::MAX),
+            Constant::SmpDisabled => i32::from(self.smp_disabled),
+            Constant::SmpMaxCpus => 256,
             Constant::Tick => clamped(ticks_per_windup((self.around.hz)())),
             Constant::TimehandsCount => const { SLOTS as i32 },
-            Constant::InvariantTsc => i32::from(self.tsc.invariant),
-            Constant::SmpTsc => i32::from(self.tsc.smp),
+            Constant::InvariantTsc => i32::from((self.around.tsc_invariant)()),
+            Constant::SmpTsc => i32::from((self.around.tsc_in_step)()),
             Constant::SmpTscAdjust => self.smp_tsc_adjust,
             // All 64 bits are used.
             Constant::TscShift => 0,
@@ -174,9 +205,23 @@ impl System for ClockSystem {
 
     fn set_setting(&self, setting: Setting, value: i32) {
         self.cell(setting).store(value, Ordering::Relaxed);
-        if setting == Setting::FastGettime {
-            self.clock.set_user_enabled(value != 0);
+        match setting {
+            Setting::AllowedDeviation | Setting::StepWarnings | Setting::NoJitter => {}
+            Setting::FastGettime => self.clock.set_user_enabled(value != 0),
+            Setting::Watchdog => (self.around.watchdog)(u32::try_from(value).unwrap_or(0)),
         }
+    }
+
+    fn guard_ns(&self) -> u32 {
+        0
+    }
+
+    fn skew(&self) -> Vec<Skew> {
+        (self.around.tsc_skew)()
+    }
+
+    fn resync(&self) -> Result<(), Errno> {
+        (self.around.tsc_resync)()
     }
 
     fn boottime(&self) -> (i64, u32) {

@@ -1,4 +1,4 @@
-use super::{Around, ClockSystem, TscFacts};
+use super::{Around, ClockSystem, Role};
 use crate::shell::fake::FakeMachine;
 use crate::shell::{Outcome, execute};
 use crate::sysctl::{Chip, Errno, System};
@@ -69,9 +69,20 @@ fn system(tunables: &Tunables) -> ClockSystem {
         hz: || 2_000,
         syscalls: || 7,
         free_pages: || 60_000,
+        cpus: || 3,
+        tsc_invariant: || false,
+        tsc_in_step: || true,
+        tsc_skew: Vec::new,
+        tsc_resync: || Err(Errno::Busy),
+        watchdog: |_| {},
+        role: || Role {
+            take_overs: 1,
+            busy: 2,
+            held: 3,
+        },
         relax: || {},
     };
-    ClockSystem::new(clock, tunables, TscFacts::default(), around)
+    ClockSystem::new(clock, tunables, around)
 }
 
 fn run(system: ClockSystem, lines: &[&str]) -> Vec<String> {
@@ -97,8 +108,8 @@ fn the_counters_are_listed_newest_first() {
     );
     assert_eq!(
         out[1].lines().count(),
-        15,
-        "five leaves each, none for the dummy"
+        20,
+        "six leaves each and two more of the TSC, none for the dummy"
     );
     assert!(
         out[1].starts_with("kern.timecounter.tc.ACPI-safe.quality\n"),

@@ -1,6 +1,6 @@
 //! A system without hardware, for the tests of the tree and the shell.
 
-use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Statistic, System};
+use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Skew, Statistic, System};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -11,7 +11,9 @@ pub(crate) struct State {
     pub(crate) hardware: &'static str,
     pub(crate) pinned: bool,
     pub(crate) frequencies: [Option<u64>; 3],
-    pub(crate) settings: [i32; 3],
+    pub(crate) settings: [i32; 5],
+    /// How often the CPUs' counters were compared.
+    pub(crate) comparisons: u32,
 }
 
 /// Nominal rates in the order of [`Chip`].
@@ -36,7 +38,8 @@ impl Default for Fake {
             hardware: "HPET",
             pinned: false,
             frequencies: NOMINAL.map(Some),
-            settings: [5, 0, 1],
+            settings: [5, 0, 1, 0, 1],
+            comparisons: 1,
         }))
     }
 }
@@ -61,6 +64,7 @@ impl System for Fake {
             frequency,
             mask,
             reason: String::from("as registered"),
+            skew_ppb: (name == "HPET").then_some(-1_250),
         };
         COUNTERS.into_iter().map(info).collect()
     }
@@ -105,7 +109,12 @@ impl System for Fake {
         match statistic {
             Statistic::Syscalls => 17,
             Statistic::LatePublications => 3,
-            Statistic::BackwardSamples | Statistic::MissedWraps | Statistic::Rebased => 0,
+            Statistic::TakeOvers
+            | Statistic::BusyWindups
+            | Statistic::HeldWindups
+            | Statistic::BackwardSamples
+            | Statistic::MissedWraps
+            | Statistic::Rebased => 0,
             Statistic::FreePages => 60_000,
         }
     }
@@ -114,8 +123,11 @@ impl System for Fake {
         match constant {
             Constant::Hz => 1000,
             Constant::Tick => 1,
+            Constant::SmpCpus => 2,
+            Constant::SmpMaxCpus => 256,
             Constant::TimehandsCount => 4,
-            Constant::InvariantTsc
+            Constant::SmpDisabled
+            | Constant::InvariantTsc
             | Constant::SmpTsc
             | Constant::SmpTscAdjust
             | Constant::TscShift
@@ -130,6 +142,23 @@ impl System for Fake {
 
     fn set_setting(&self, setting: Setting, value: i32) {
         self.0.borrow_mut().settings[setting as usize] = value;
+    }
+
+    fn guard_ns(&self) -> u32 {
+        match self.setting(Setting::NoJitter) {
+            2 => 100,
+            _ => 0,
+        }
+    }
+
+    fn skew(&self) -> Vec<Skew> {
+        let row = |(cpu, low, high)| Skew { cpu, low, high };
+        [(0, 0, 0), (1, -42, 84)].map(row).into()
+    }
+
+    fn resync(&self) -> Result<(), Errno> {
+        self.0.borrow_mut().comparisons += 1;
+        Ok(())
     }
 
     fn boottime(&self) -> (i64, u32) {

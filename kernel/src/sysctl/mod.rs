@@ -1,7 +1,7 @@
 //! The sysctl tree: every property of the clock under a dotted name.
 //!
 //! The leaves come from two places: a table of what every machine has, in
-//! FreeBSD's order, and the counters that were registered, five leaves each.
+//! FreeBSD's order, and the counters that were registered, some leaves each.
 //! The tree is walked anew for each look-up, because counters come and go; it
 //! has a few dozen leaves and is read by people, so the walk costs nothing
 //! that matters and nothing can be stale.
@@ -11,17 +11,18 @@
 //! of it, so a refused write has changed nothing.
 
 pub mod clock;
+mod fields;
 mod node;
 pub mod number;
 pub mod system;
-mod table;
+pub(crate) mod table;
 mod value;
 
 #[cfg(test)]
 pub(crate) mod fake;
 
 pub use node::{Oid, WriteError};
-pub use system::{Chip, Constant, CounterInfo, Errno, Setting, Statistic, System};
+pub use system::{Chip, Constant, CounterInfo, Errno, Setting, Skew, Statistic, System};
 pub use value::Value;
 
 use alloc::format;
@@ -54,7 +55,10 @@ pub fn walk(system: &dyn System) -> Vec<Oid> {
         if counter.name == DUMMY {
             continue;
         }
-        leaves.extend(table::FIELDS.iter().map(|field| Oid {
+        let fields = fields::FIELDS
+            .iter()
+            .filter(|field| field.only.is_none_or(|only| only == counter.name));
+        leaves.extend(fields.map(|field| Oid {
             name: format!("kern.timecounter.tc.{}.{}", counter.name, field.name),
             source: Source::Counter(counter.name.clone(), field),
         }));

@@ -12,8 +12,13 @@ pub(super) type Read = fn(&dyn System) -> Result<Value, Errno>;
 /// with the value. The function is called only with a value of that type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Write {
-    /// `int`, all of its range.
-    Int(fn(&dyn System, i32) -> Result<(), Errno>),
+    /// `int` within bounds.
+    Within {
+        /// Least and largest value.
+        bounds: (i32, i32),
+        /// Takes the value.
+        set: fn(&dyn System, i32) -> Result<(), Errno>,
+    },
     /// `unsigned int`.
     U32(fn(&dyn System, u32) -> Result<(), Errno>),
     /// `uint64_t`.
@@ -32,7 +37,13 @@ impl Write {
     /// type's range is [`Errno::Invalid`]; the system is not touched then.
     fn apply(self, system: &dyn System, text: &str) -> Result<(), Errno> {
         match self {
-            Self::Int(set) => set(system, integer(text)?),
+            Self::Within { bounds, set } => {
+                let value = integer(text)?;
+                if !(bounds.0..=bounds.1).contains(&value) {
+                    return Err(Errno::Invalid);
+                }
+                set(system, value)
+            }
             Self::U32(set) => set(system, integer(text)?),
             Self::U64(set) => set(system, integer(text)?),
             Self::Text { limit, set } => {
@@ -64,15 +75,19 @@ pub(super) struct Node {
     pub(super) write: Option<Write>,
 }
 
-/// One field of every registered counter, a leaf of `kern.timecounter.tc.NAME`.
+/// One field of the registered counters, a leaf of `kern.timecounter.tc.NAME`.
 #[derive(Debug)]
 pub(super) struct Field {
     /// Last part of the name.
     pub(super) name: &'static str,
+    /// The one counter that has it; `None`: all of them.
+    pub(super) only: Option<&'static str>,
     /// One line for `sysctl -d`.
     pub(super) description: &'static str,
     /// Reads the field of the counter of that name.
     pub(super) read: fn(&dyn System, &str) -> Result<Value, Errno>,
+    /// `None`: read only.
+    pub(super) write: Option<Write>,
 }
 
 /// What stands behind an [`Oid`].
@@ -119,7 +134,14 @@ impl Oid {
     /// Whether it can be written.
     #[must_use]
     pub fn writable(&self) -> bool {
-        matches!(&self.source, Source::Fixed(node) if node.write.is_some())
+        self.how_to_write().is_some()
+    }
+
+    fn how_to_write(&self) -> Option<Write> {
+        match &self.source {
+            Source::Fixed(node) => node.write,
+            Source::Counter(_, field) => field.write,
+        }
     }
 
     /// Its value now.
@@ -133,12 +155,7 @@ impl Oid {
     /// Writes the value that `text` stands for. On an error nothing has
     /// changed.
     pub fn write(&self, system: &dyn System, text: &str) -> Result<(), WriteError> {
-        let Source::Fixed(Node {
-            write: Some(write), ..
-        }) = &self.source
-        else {
-            return Err(WriteError::ReadOnly);
-        };
+        let write = self.how_to_write().ok_or(WriteError::ReadOnly)?;
         write.apply(system, text).map_err(WriteError::Refused)
     }
 }

@@ -21,6 +21,21 @@ pub struct CounterInfo {
     pub mask: u64,
     /// Why the counter has that quality, in words.
     pub reason: String,
+    /// Deviation of its rate as the watchdog last measured it, in 10^-9,
+    /// positive for a counter that is too fast. `None`: not measured yet.
+    pub skew_ppb: Option<i64>,
+}
+
+/// A CPU's time-stamp counter beside that of CPU 0, in counts: what is to be
+/// added to CPU 0's count lies from `low` to `high`, whatever the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skew {
+    /// The CPU's number.
+    pub cpu: usize,
+    /// Least offset that the samples leave possible.
+    pub low: i64,
+    /// Largest one, at least `low`.
+    pub high: i64,
 }
 
 /// A count that only the kernel changes.
@@ -30,6 +45,12 @@ pub enum Statistic {
     Syscalls,
     /// Windups that published a segment after its start had passed.
     LatePublications,
+    /// Times another CPU took the windups over, since theirs missed its ticks.
+    TakeOvers,
+    /// Windups that found another CPU inside one and left it to that.
+    BusyWindups,
+    /// Take-overs that failed, since the CPU was stopped inside a windup.
+    HeldWindups,
     /// Samples of the active counter below the one before.
     BackwardSamples,
     /// Wraps of a narrow counter that went unseen and were added.
@@ -45,6 +66,12 @@ pub enum Statistic {
 pub enum Constant {
     /// Ticks a second, as the timer really runs.
     Hz,
+    /// CPUs that run.
+    SmpCpus,
+    /// The tunable `kern.smp.disabled`.
+    SmpDisabled,
+    /// CPUs that the kernel has room for.
+    SmpMaxCpus,
     /// Hardclock ticks between two windups.
     Tick,
     /// Slots in the ring of timehands.
@@ -63,7 +90,8 @@ pub enum Constant {
     DisableTscCalibration,
 }
 
-/// An integer that can be written at any time and takes any value of its type.
+/// An integer that can be written at any time, within the range that its node
+/// allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// Percent by which a sleep may be longer than asked for.
@@ -72,6 +100,11 @@ pub enum Setting {
     StepWarnings,
     /// Non-zero: programs read the clock without a system call where they can.
     FastGettime,
+    /// Whether reads are guarded against CPUs that disagree: 0 where that was
+    /// measured, 1 never, 2 always.
+    NoJitter,
+    /// Seconds between two checks of the active counter, 0 for none.
+    Watchdog,
 }
 
 /// A chip whose rate can be corrected at run time.
@@ -138,6 +171,13 @@ pub trait System {
     fn setting(&self, setting: Setting) -> i32;
     /// Changes a setting.
     fn set_setting(&self, setting: Setting, value: i32);
+    /// By how much CPUs may disagree about the time that the guard makes them
+    /// agree on, in ns; 0 while reads are not guarded.
+    fn guard_ns(&self) -> u32;
+    /// The time-stamp counters of all CPUs, as they were last compared.
+    fn skew(&self) -> Vec<Skew>;
+    /// Compares them anew.
+    fn resync(&self) -> Result<(), Errno>;
     /// The UTC time at which the uptime was zero: seconds since 1970 and
     /// microseconds, 0 to 999999.
     fn boottime(&self) -> (i64, u32);

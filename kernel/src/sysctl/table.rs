@@ -1,11 +1,11 @@
-//! The fixed part of the tree, and the fields that every counter has.
+//! The fixed part of the tree.
 //!
 //! Names, types and descriptions are FreeBSD's; the order is that of its
 //! `sysctl kern.timecounter`. What FreeBSD has no name for follows its own
 //! nodes. There is no node for what this kernel does not do.
 
-use super::node::{Field, Node, Write};
-use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Statistic, System};
+use super::node::{Node, Write};
+use super::system::{Chip, Constant, Errno, Setting, Statistic, System};
 use super::value::Value;
 use alloc::format;
 use alloc::string::String;
@@ -22,17 +22,23 @@ macro_rules! constant {
     };
 }
 
-/// A node that reads and writes one [`Setting`].
+/// A node that reads and writes one [`Setting`], within bounds if given.
 macro_rules! setting {
     ($name:literal, $setting:ident, $description:literal) => {
+        setting!($name, $setting, $description, (i32::MIN, i32::MAX))
+    };
+    ($name:literal, $setting:ident, $description:literal, $bounds:expr) => {
         Node {
             name: $name,
             description: $description,
             read: |system| Ok(Value::Int(system.setting(Setting::$setting))),
-            write: Some(Write::Int(|system, value| {
-                system.set_setting(Setting::$setting, value);
-                Ok(())
-            })),
+            write: Some(Write::Within {
+                bounds: $bounds,
+                set: |system, value| {
+                    system.set_setting(Setting::$setting, value);
+                    Ok(())
+                },
+            }),
         }
     };
 }
@@ -72,6 +78,14 @@ macro_rules! frequency {
 /// FreeBSD's buffer for a counter's name has 32 bytes, one of them for the NUL.
 const NAME_LIMIT: usize = 31;
 
+/// What `kern.timecounter.nojitter` takes.
+pub(crate) const NO_JITTER: (i32, i32) = (0, 2);
+
+/// Longest interval of the watchdog, and none. A drift of 500 ppm, beyond which
+/// it convicts, is 30 ms in a minute; and half a wrap of the HPETs there are is
+/// 20 s at the least, so that a longer one would never find anything to check.
+pub(crate) const WATCHDOG_SECONDS: (i32, i32) = (0, 60);
+
 /// What gives the choice of the counter back to the kernel.
 const AUTOMATIC: &str = "auto";
 
@@ -87,6 +101,17 @@ pub(super) const KERN: &[Node] = &[
         write: None,
     },
     constant!("kern.hz", Hz, "Number of clock ticks per second"),
+    constant!("kern.smp.cpus", SmpCpus, "Number of CPUs online"),
+    constant!(
+        "kern.smp.disabled",
+        SmpDisabled,
+        "SMP has been disabled from the loader"
+    ),
+    constant!(
+        "kern.smp.maxcpus",
+        SmpMaxCpus,
+        "Max number of CPUs that the system was compiled for"
+    ),
     constant!(
         "kern.timecounter.tsc_shift",
         TscShift,
@@ -147,6 +172,24 @@ pub(super) const KERN: &[Node] = &[
         StepWarnings,
         "Log time steps"
     ),
+    setting!(
+        "kern.timecounter.nojitter",
+        NoJitter,
+        "Guard reads against CPUs that disagree: 0 as measured, 1 never, 2 always",
+        NO_JITTER
+    ),
+    Node {
+        name: "kern.timecounter.guard",
+        description: "Nanoseconds by which CPUs may disagree under the guard; 0 while it is off",
+        read: |system| Ok(Value::U64(u64::from(system.guard_ns()))),
+        write: None,
+    },
+    setting!(
+        "kern.timecounter.watchdog",
+        Watchdog,
+        "Seconds between checks of the active counter; 0 for none",
+        WATCHDOG_SECONDS
+    ),
     statistic!(
         "kern.timecounter.syscalls",
         Syscalls,
@@ -156,6 +199,21 @@ pub(super) const KERN: &[Node] = &[
         "kern.timecounter.late_publications",
         LatePublications,
         "Windups that came after the segment they announce had begun"
+    ),
+    statistic!(
+        "kern.timecounter.take_overs",
+        TakeOvers,
+        "Times another CPU took over windups that missed their ticks"
+    ),
+    statistic!(
+        "kern.timecounter.busy_windups",
+        BusyWindups,
+        "Windups that found another CPU inside one"
+    ),
+    statistic!(
+        "kern.timecounter.held_windups",
+        HeldWindups,
+        "Take-overs that failed since a CPU was stopped inside a windup"
     ),
     statistic!(
         "kern.timecounter.backward_samples",
@@ -172,38 +230,6 @@ pub(super) const KERN: &[Node] = &[
         Rebased,
         "Times the clock went on without a counter that had stepped back"
     ),
-];
-
-/// The leaves of every `kern.timecounter.tc.NAME`.
-pub(super) const FIELDS: &[Field] = &[
-    Field {
-        name: "quality",
-        description: "Goodness of time counter",
-        read: |system, name| Ok(Value::Int(info(system, name)?.quality)),
-    },
-    Field {
-        name: "frequency",
-        description: "Timecounter frequency",
-        read: |system, name| Ok(Value::U64(info(system, name)?.frequency)),
-    },
-    Field {
-        name: "counter",
-        description: "Current timecounter value",
-        read: |system, name| {
-            let count = system.sample(name);
-            count.map(Value::U64).ok_or(Errno::Unsupported)
-        },
-    },
-    Field {
-        name: "mask",
-        description: "Mask for hardware bits",
-        read: |system, name| Ok(Value::U64(info(system, name)?.mask)),
-    },
-    Field {
-        name: "reason",
-        description: "Why the timecounter has this quality",
-        read: |system, name| Ok(Value::Text(info(system, name)?.reason)),
-    },
 ];
 
 /// Memory.
@@ -245,12 +271,4 @@ fn choice(system: &dyn System) -> String {
         list.push_str(&format!("{}({})", counter.name, counter.quality));
     }
     list
-}
-
-/// The counter of that name. It can be gone since the tree was walked.
-fn info(system: &dyn System, name: &str) -> Result<CounterInfo, Errno> {
-    let mut counters = system.counters().into_iter();
-    counters
-        .find(|counter| counter.name == name)
-        .ok_or(Errno::Unsupported)
 }

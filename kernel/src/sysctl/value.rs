@@ -8,6 +8,8 @@ use core::fmt;
 pub enum Value {
     /// `int`.
     Int(i32),
+    /// `int64_t`.
+    I64(i64),
     /// `uint64_t`; also where FreeBSD has 32 bits and our counters have more.
     U64(u64),
     /// A string.
@@ -25,6 +27,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(f, "{value}"),
+            Self::I64(value) => write!(f, "{value}"),
             Self::U64(value) => write!(f, "{value}"),
             Self::Text(value) => f.write_str(value),
             Self::Timeval { sec, usec } => {

@@ -27,6 +27,8 @@ type Found = Counters<Ports, RegisterWindow, Processor>;
 pub struct Facts {
     /// The TSC's rate does not depend on the power state.
     pub tsc_invariant: bool,
+    /// The tunable that says whether the TSCs of all CPUs are one counter.
+    pub tsc_in_step: bool,
     /// How the TSC was measured, if it was.
     pub tsc_calibration: Option<Calibration>,
     /// The cheaper ordered read of the TSC, if there is a TSC.
@@ -74,6 +76,7 @@ pub fn init(tunables: &Tunables) {
     let found: &'static Found = Box::leak(found);
     FACTS.call_once(|| Facts {
         tsc_invariant: tunables.invariant_tsc.unwrap_or(tsc_facts.invariant),
+        tsc_in_step: tunables.smp_tsc.unwrap_or(false),
         tsc_calibration: found.tsc_calibration,
         ordered_read: found.tsc.as_ref().map(|tsc| tsc.ordered_read()),
         hpet,

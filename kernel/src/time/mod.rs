@@ -6,6 +6,7 @@
 
 #[cfg(target_os = "none")]
 mod counters;
+pub mod watchdog;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
