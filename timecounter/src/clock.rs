@@ -58,8 +58,8 @@ pub enum Windup {
 /// The timekeeper of a kernel. Made to be a `static`.
 #[derive(Debug)]
 pub struct Clock {
-    page: &'static TimehandsPage,
-    registry: Registry,
+    pub(crate) page: &'static TimehandsPage,
+    pub(crate) registry: Registry,
     gate: Gate,
     pub(crate) selection: Selection,
     pub(crate) step: Step,
@@ -355,57 +355,5 @@ impl Clock {
         self.witness.watch(&self.registry, active);
         self.witness.sampled(now);
         self.published.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// CLOCK_MONOTONIC.
-    #[must_use]
-    pub fn monotonic(&self) -> Timespec {
-        self.page
-            .monotonic(&self.registry)
-            .unwrap_or_else(|| self.page.monotonic_coarse())
-    }
-
-    /// CLOCK_MONOTONIC in nanoseconds.
-    #[must_use]
-    pub fn monotonic_ns(&self) -> u64 {
-        self.page.monotonic_ns(&self.registry).unwrap_or_default()
-    }
-
-    /// CLOCK_REALTIME.
-    #[must_use]
-    pub fn realtime(&self) -> Timespec {
-        self.page
-            .realtime(&self.registry)
-            .unwrap_or_else(|| self.page.realtime_coarse())
-    }
-
-    /// Uptime for arithmetic inside the kernel.
-    #[must_use]
-    pub fn binuptime(&self) -> Bintime {
-        self.page.binuptime(&self.registry).unwrap_or_default()
-    }
-
-    /// Time of day for arithmetic inside the kernel.
-    #[must_use]
-    pub fn bintime(&self) -> Bintime {
-        self.page.bintime(&self.registry).unwrap_or_default()
-    }
-
-    /// CLOCK_MONOTONIC at the latest windup.
-    #[must_use]
-    pub fn getmonotonic(&self) -> Timespec {
-        self.page.monotonic_coarse()
-    }
-
-    /// CLOCK_REALTIME at the latest windup.
-    #[must_use]
-    pub fn getrealtime(&self) -> Timespec {
-        self.page.realtime_coarse()
-    }
-
-    /// The time of day at which uptime was 0.
-    #[must_use]
-    pub fn boottime(&self) -> Bintime {
-        self.page.boottime()
     }
 }

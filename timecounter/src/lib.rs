@@ -86,6 +86,8 @@ pub mod delta;
 pub mod gate;
 pub mod generation;
 pub mod getres;
+#[cfg(not(loom))]
+mod gettime;
 pub mod kind;
 #[cfg(not(loom))]
 mod leap;
