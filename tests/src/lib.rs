@@ -33,14 +33,17 @@ pub fn machine() -> Result<Machine> {
     opt::machine_from_env()
 }
 
-/// What every guest is made of, built at the first call.
+/// What every guest is made of, built at the first call for its kernel.
 ///
 /// # Errors
 /// Something needed is missing, or a build failed.
 pub fn built(machine: &Machine) -> Result<&'static Built> {
-    static BUILT: OnceLock<std::result::Result<Built, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        let made = setup::qemu().and_then(|()| build::all(&machine.toolchain));
+    type Once = OnceLock<std::result::Result<Built, String>>;
+    static ORDINARY: Once = OnceLock::new();
+    static FAULTY: Once = OnceLock::new();
+    let cell = if machine.faults { &FAULTY } else { &ORDINARY };
+    let built = cell.get_or_init(|| {
+        let made = setup::qemu().and_then(|()| build::all(&machine.toolchain, machine.faults));
         made.map_err(|error| format!("{error:#}"))
     });
     built.as_ref().map_err(|error| anyhow!("{error}"))

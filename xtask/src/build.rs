@@ -29,11 +29,18 @@ pub struct Built {
     pub programs: Vec<Artifact>,
 }
 
-/// Builds everything a boot needs.
+/// The kernel, as everybody boots it.
+const KERNEL: &str = "kernel";
+
+/// The kernel in which tests make counters and windups fail. It is a program of
+/// its own, so that neither build ever takes the other's place.
+const FAULTY_KERNEL: &str = "kernel-faults";
+
+/// Builds everything a boot of such machines needs.
 ///
 /// # Errors
 /// The target's `core` cannot be had, or a build fails.
-pub fn all(toolchain: &Toolchain) -> Result<Built> {
+pub fn all(toolchain: &Toolchain, faults: bool) -> Result<Built> {
     let sysroot = sysroot::ensure(toolchain)?;
     let linux = Cargo::new("build")
         .package(OBJECT)
@@ -47,13 +54,18 @@ pub fn all(toolchain: &Toolchain) -> Result<Built> {
         .package("boot")
         .package("kernel")
         .for_guest(BARE_METAL);
+    let (kernel, bare) = match faults {
+        true => (FAULTY_KERNEL, bare.args(["--features", "kernel/faults"])),
+        false => (KERNEL, bare),
+    };
+    let bare = bare.args(["--bin", "boot", "--bin", kernel]);
     let bare = bare.sysroot(&sysroot).artifacts()?;
     let [object] = objects.as_slice() else {
         bail!("{OBJECT} made {} shared objects, not one", objects.len());
     };
     Ok(Built {
         boot: pick(&bare, "boot")?,
-        kernel: pick(&bare, "kernel")?,
+        kernel: pick(&bare, kernel)?,
         object: object.path.clone(),
         programs,
     })

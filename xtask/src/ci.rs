@@ -63,6 +63,15 @@ fn checks() -> Vec<Check> {
             "lints, kernel",
             deny(loader_and_kernel(clippy()).for_guest(BARE_METAL)),
         ),
+        bare(
+            "lints, kernel with faults",
+            deny(
+                clippy()
+                    .package("kernel")
+                    .args(["--features", "faults"])
+                    .for_guest(BARE_METAL),
+            ),
+        ),
         host("documentation, host", doc()),
         bare(
             "documentation, kernel",

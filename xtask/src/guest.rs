@@ -69,7 +69,7 @@ pub fn exec(
 ) -> Result<Outcome> {
     setup::qemu()?;
     boot(
-        &build::all(&machine.toolchain)?,
+        &build::all(&machine.toolchain, machine.faults)?,
         machine,
         commands,
         limit,
@@ -143,7 +143,7 @@ fn batch(
 /// As [`exec`].
 pub fn interact(machine: &Machine) -> Result<ExitStatus> {
     setup::qemu()?;
-    let built = build::all(&machine.toolchain)?;
+    let built = build::all(&machine.toolchain, machine.faults)?;
     let dir = scratch()?;
     let archive = dir.path().join("archive.tar");
     archive::write(File::create(&archive)?, &built, machine, None)?;

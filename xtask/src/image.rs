@@ -76,7 +76,7 @@ pub fn run(options: &opt::Image) -> Result<()> {
     };
     menu.check()?;
     setup::grub()?;
-    let built = build::all(&machine.toolchain)?;
+    let built = build::all(&machine.toolchain, machine.faults)?;
     let dir = scratch()?;
     let archive = dir.path().join("archive.tar");
     archive::write(fs::File::create(&archive)?, &built, &machine, None)?;

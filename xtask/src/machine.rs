@@ -46,6 +46,9 @@ pub struct Machine {
     /// What starts the loader
     #[arg(long, value_enum, default_value_t = Firmware::Pvh)]
     pub firmware: Firmware,
+    /// Boot the kernel in which tests make counters and windups fail
+    #[arg(long, hide = true)]
+    pub faults: bool,
     /// How the code for this machine is built.
     #[command(flatten)]
     pub toolchain: Toolchain,
@@ -63,6 +66,7 @@ impl Default for Machine {
             add: Vec::new(),
             icount: false,
             firmware: Firmware::Pvh,
+            faults: false,
             toolchain: Toolchain::default(),
         }
     }
@@ -137,6 +141,7 @@ pub fn machine_words(machine: &Machine) -> String {
     words.extend(machine.icount.then(|| "--icount".to_owned()));
     let firmware = machine.firmware.to_possible_value();
     words.extend(firmware.map(|value| format!("--firmware={}", value.get_name())));
+    words.extend(machine.faults.then(|| "--faults".to_owned()));
     let core = machine
         .toolchain
         .core
@@ -200,6 +205,7 @@ mod tests {
             }],
             icount: true,
             firmware: Firmware::Uefi,
+            faults: true,
             toolchain: Toolchain {
                 core: Some(Core::Debian),
             },

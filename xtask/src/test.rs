@@ -75,10 +75,11 @@ fn unit() -> Vec<Cargo> {
         .fold(Cargo::new("test"), |cargo, name| cargo.package(name));
     let host = host.args(["--features", "timehands-drivers/sim"]);
     // Their programs exist for the bare-metal target alone.
-    let bare = Cargo::new("test")
-        .package("boot")
-        .package("kernel")
-        .args(["--lib"]);
+    let bare = Cargo::new("test").package("boot").package("kernel").args([
+        "--lib",
+        "--features",
+        "kernel/faults",
+    ]);
     let shared = Cargo::new("test")
         .package("timehands-tests")
         .args(["--lib"]);
