@@ -6,7 +6,15 @@
 //! [`Protection`]s, so a page that is writable and executable cannot be asked
 //! for. Memory that belongs to somebody else (the timehands page, device
 //! registers) comes in as a [`SharedFrame`], which is never writable.
+//!
+//! **Several processors.** Changes need `&mut`, so a lock; a switch must not
+//! wait for one, so it uses a [`Root`], which never changes. What a page is
+//! taken away from may still be in the TLB of a processor that runs another
+//! thread of the program: [`AddressSpace::unmap`] flushes this processor's and
+//! hands the frame out as [`Unmapped`], to be dropped when the others have
+//! flushed theirs.
 
+use alloc::sync::Arc;
 use core::ops::Range;
 
 use x86_64::structures::paging::mapper::{MapToError, TranslateResult, UnmapError};
@@ -29,9 +37,42 @@ pub const USER_END: u64 = 0x0000_7fff_ffff_f000;
 /// The memory of one program.
 #[derive(Debug)]
 pub struct AddressSpace {
-    root: PhysAddr,
+    tables: Arc<Tables>,
     /// Frames mapped and owned.
     owned: usize,
+}
+
+/// The tables below a root, which go when nobody holds them.
+#[derive(Debug)]
+struct Tables(PhysAddr);
+
+/// An address space, to be made current.
+#[cfg(target_os = "none")]
+#[derive(Debug, Clone)]
+pub struct Root(Arc<Tables>);
+
+#[cfg(target_os = "none")]
+impl Root {
+    /// Makes this the current address space of this processor.
+    pub fn activate(&self) {
+        load_root(self.0.0);
+    }
+}
+
+/// A frame that a program has no more. Dropping it frees it, so that must not
+/// be before no processor reaches it by its TLB.
+#[derive(Debug)]
+#[must_use]
+pub struct Unmapped(Option<PhysAddr>);
+
+impl Drop for Unmapped {
+    fn drop(&mut self) {
+        if let Some(frame) = self.0 {
+            // SAFETY: the frame was mapped in one address space alone, which
+            // has no mapping of it any more, and this was its only name.
+            unsafe { frames::release(frame) };
+        }
+    }
 }
 
 impl AddressSpace {
@@ -52,13 +93,16 @@ impl AddressSpace {
             let entry = unsafe { &(&*from)[index] };
             table[index].set_addr(entry.addr(), entry.flags());
         }
-        Ok(Self { root, owned: 0 })
+        Ok(Self {
+            tables: Arc::new(Tables(root)),
+            owned: 0,
+        })
     }
 
     fn mapper(&mut self) -> OffsetPageTable<'_> {
         // SAFETY: the root holds a table of ours, all of physical memory is
         // mapped at the offset, and the result borrows `self`.
-        unsafe { OffsetPageTable::new(table_at(self.root), phys::offset()) }
+        unsafe { OffsetPageTable::new(table_at(self.tables.0), phys::offset()) }
     }
 
     /// Maps a new zeroed frame, owned by the address space.
@@ -127,12 +171,13 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Removes a mapping; an owned frame becomes free.
+    /// Removes a mapping, here and from this processor's TLB. An owned frame
+    /// becomes free when the result is dropped.
     ///
     /// # Errors
     ///
     /// [`MapError::BadAddress`], [`MapError::NotMapped`].
-    pub fn unmap(&mut self, page: u64) -> Result<(), MapError> {
+    pub fn unmap(&mut self, page: u64) -> Result<Unmapped, MapError> {
         let page = user_page(page)?;
         let owned = self
             .translate(page.start_address().as_u64())
@@ -147,11 +192,8 @@ impl AddressSpace {
         flush.ignore();
         if owned {
             self.owned -= 1;
-            // SAFETY: the frame was mapped here alone, and the mapping is
-            // gone from the tables and from the TLB.
-            unsafe { frames::release(frame.start_address()) };
         }
-        Ok(())
+        Ok(Unmapped(owned.then_some(frame.start_address())))
     }
 
     /// Changes what the program may do with a page.
@@ -186,7 +228,7 @@ impl AddressSpace {
     fn lookup(&self, address: VirtAddr) -> Option<(PhysAddr, PageTableFlags)> {
         // SAFETY: the root holds a table of ours. The reference is only read
         // through, and `&self` keeps `mapper` from being called meanwhile.
-        let mapper = unsafe { OffsetPageTable::new(table_at(self.root), phys::offset()) };
+        let mapper = unsafe { OffsetPageTable::new(table_at(self.tables.0), phys::offset()) };
         match mapper.translate(address) {
             TranslateResult::Mapped {
                 frame,
@@ -231,7 +273,7 @@ impl AddressSpace {
     /// Bytes around `address` that the uppermost missing entry on the way to
     /// its page leaves unmapped; `None` if the page is mapped.
     fn hole(&self, address: u64) -> Option<u64> {
-        let mut table = self.root;
+        let mut table = self.tables.0;
         for level in (0..4).rev() {
             let covered = PAGE_SIZE << (9 * level);
             // SAFETY: the root holds a table of ours, and a present entry above
@@ -251,10 +293,10 @@ impl AddressSpace {
         self.owned
     }
 
-    /// Makes this the current address space of this CPU.
+    /// What a switch to it needs.
     #[cfg(target_os = "none")]
-    pub fn activate(&self) {
-        load_root(self.root);
+    pub fn root(&self) -> Root {
+        Root(Arc::clone(&self.tables))
     }
 }
 
@@ -276,15 +318,17 @@ fn load_root(root: PhysAddr) {
     }
 }
 
-impl Drop for AddressSpace {
+impl Drop for Tables {
     fn drop(&mut self) {
         #[cfg(target_os = "none")]
-        if x86_64::registers::control::Cr3::read().0.start_address() == self.root {
+        if x86_64::registers::control::Cr3::read().0.start_address() == self.0 {
             activate_kernel();
         }
-        // SAFETY: no CPU uses the tables any more, and `self` is going, so
-        // nobody else refers to them.
-        unsafe { release_below(self.root, 4) };
+        // SAFETY: this processor does not use the tables any more. No other
+        // does: the scheduler lets go of a program when all of its threads are
+        // suspended, and a processor that suspends one has left its address
+        // space before. `self` is going, so nobody else refers to them.
+        unsafe { release_below(self.0, 4) };
     }
 }
 

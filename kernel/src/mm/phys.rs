@@ -4,7 +4,7 @@
 //! `offset + p`. Everything in [`super`] that follows a physical address goes
 //! through here.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use x86_64::{PhysAddr, VirtAddr};
 
@@ -56,6 +56,17 @@ pub(super) unsafe fn copy_from(from: PhysAddr, to: &mut [u8]) {
     // SAFETY: by the caller's promise the source is mapped memory that no
     // reference covers, so it cannot overlap `to`.
     unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+}
+
+/// Reads a 32-bit word of physical memory in one access.
+///
+/// # Safety
+///
+/// As [`copy_from`]; `from` must be a multiple of 4.
+pub(super) unsafe fn load_word(from: PhysAddr) -> u32 {
+    // SAFETY: by the caller's promise this is mapped, aligned memory; whoever
+    // else may be at it is a program.
+    unsafe { AtomicU32::from_ptr(virt(from).as_mut_ptr()) }.load(Ordering::Acquire)
 }
 
 /// Copies into physical memory, within one frame.

@@ -70,6 +70,24 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// Reads the 32-bit word at `from` in one access: another thread of the
+    /// program may be changing it.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when it is not readable by the program, or not at a multiple
+    /// of 4.
+    pub fn load_word(&self, from: u64) -> Result<u32, Fault> {
+        self.check(from, size_of::<u32>(), |_| true)?;
+        let source = self.translate(from).ok_or(Fault)?;
+        if !source.phys.is_aligned(align_of::<u32>() as u64) {
+            return Err(Fault);
+        }
+        // SAFETY: the word is aligned, so inside one frame, which the program
+        // owns and the kernel keeps no reference to.
+        Ok(unsafe { phys::load_word(source.phys) })
+    }
+
     /// Copies `from` to the program's memory at `to`.
     ///
     /// # Errors

@@ -142,7 +142,7 @@ impl Memory {
         let mut rest = range.clone();
         while let Some(page) = self.space.next_mapped(&rest) {
             // It is mapped, so nothing can go wrong.
-            let _: Result<(), MapError> = self.space.unmap(page);
+            drop(self.space.unmap(page));
             rest.start = page + PAGE;
         }
     }

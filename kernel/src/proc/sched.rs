@@ -69,7 +69,7 @@ impl Scheduler {
         self.turn = next.unwrap_or(0);
         match self.task(self.turn) {
             Some(task) => {
-                task.process.memory.lock().space().activate();
+                task.process.memory.lock().space().root().activate();
                 task.thread.id()
             }
             None => {

@@ -22,7 +22,7 @@ fn a_dropped_address_space_gives_every_frame_back() {
     space
         .map(CODE, Protection::ReadExecute)
         .expect("far away: tables of its own");
-    space.unmap(DATA).expect("mapped above");
+    drop(space.unmap(DATA).expect("mapped above"));
     assert_eq!(space.owned_pages(), 100, "101 mapped, one unmapped");
     assert!(frames::free_bytes() < before, "the space takes memory");
     drop(space);
@@ -76,7 +76,7 @@ fn the_next_mapped_page_is_found_across_all_of_user_space() {
         None,
         "the range ends before the next"
     );
-    space.unmap(CODE).expect("mapped above");
+    drop(space.unmap(CODE).expect("mapped above"));
     assert_eq!(
         space.next_mapped(&all),
         Some(CODE + PAGE_SIZE),
@@ -94,7 +94,11 @@ fn only_pages_of_the_lower_half_can_be_mapped_and_each_once() {
             Err(MapError::BadAddress),
             "{bad:#x}"
         );
-        assert_eq!(space.unmap(bad), Err(MapError::BadAddress), "{bad:#x}");
+        assert_eq!(
+            space.unmap(bad).map(drop),
+            Err(MapError::BadAddress),
+            "{bad:#x}"
+        );
         assert_eq!(
             space.protect(bad, Protection::Read),
             Err(MapError::BadAddress),
@@ -107,13 +111,17 @@ fn only_pages_of_the_lower_half_can_be_mapped_and_each_once() {
         Err(MapError::InUse),
         "a second time"
     );
-    assert_eq!(space.unmap(DATA), Err(MapError::NotMapped), "never mapped");
+    assert_eq!(
+        space.unmap(DATA).map(drop),
+        Err(MapError::NotMapped),
+        "never mapped"
+    );
     assert_eq!(
         space.protect(DATA, Protection::Read),
         Err(MapError::NotMapped),
         "never mapped"
     );
-    space.unmap(CODE).expect("mapped above");
+    drop(space.unmap(CODE).expect("mapped above"));
     assert_eq!(space.translate(CODE), None, "gone");
     let last = USER_END - PAGE_SIZE;
     space
