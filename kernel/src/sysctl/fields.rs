@@ -81,12 +81,14 @@ pub(super) const FIELDS: &[Field] = &[
         only: PER_CPU,
         description: "Write 1 to compare the counters of all CPUs anew",
         read: |_, _| Ok(Value::Int(0)),
-        write: Some(Write::Within {
-            bounds: (1, 1),
-            set: |system, _| system.resync(),
-        }),
+        write: Some(|system, _, text| RESYNC.apply(system, text)),
     },
 ];
+
+const RESYNC: Write = Write::Within {
+    bounds: (1, 1),
+    set: |system, _| system.resync(),
+};
 
 /// A CPU's row: the middle of what is possible, and half the width of it,
 /// rounded up so that it never says too little.

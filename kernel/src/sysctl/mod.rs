@@ -11,6 +11,8 @@
 //! of it, so a refused write has changed nothing.
 
 pub mod clock;
+#[cfg(feature = "faults")]
+mod debug;
 mod fields;
 mod node;
 pub mod number;
@@ -64,6 +66,15 @@ pub fn walk(system: &dyn System) -> Vec<Oid> {
         }));
     }
     leaves.extend(table::VM.iter().map(fixed));
+    #[cfg(feature = "faults")]
+    {
+        leaves.extend(debug::DEBUG.iter().map(fixed));
+        let counters = system.counters().into_iter();
+        leaves.extend(counters.filter(|it| it.name != DUMMY).map(|counter| Oid {
+            name: format!("debug.fault.{}", counter.name),
+            source: Source::Counter(counter.name, &debug::FAULT),
+        }));
+    }
     leaves.extend(table::MACHDEP.iter().map(fixed));
     leaves
 }

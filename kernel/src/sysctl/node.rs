@@ -8,6 +8,9 @@ use alloc::string::String;
 /// Reads a value; [`Errno::Unsupported`] where this machine has none.
 pub(super) type Read = fn(&dyn System) -> Result<Value, Errno>;
 
+/// Writes text to a field of the counter of a name.
+pub(super) type WriteField = fn(&dyn System, &str, &str) -> Result<(), Errno>;
+
 /// How a node is written: the type that the text must have, and what is done
 /// with the value. The function is called only with a value of that type.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +38,7 @@ pub(super) enum Write {
 impl Write {
     /// Converts `text` and writes it. Text of the wrong form or out of the
     /// type's range is [`Errno::Invalid`]; the system is not touched then.
-    fn apply(self, system: &dyn System, text: &str) -> Result<(), Errno> {
+    pub(super) fn apply(self, system: &dyn System, text: &str) -> Result<(), Errno> {
         match self {
             Self::Within { bounds, set } => {
                 let value = integer(text)?;
@@ -87,7 +90,7 @@ pub(super) struct Field {
     /// Reads the field of the counter of that name.
     pub(super) read: fn(&dyn System, &str) -> Result<Value, Errno>,
     /// `None`: read only.
-    pub(super) write: Option<Write>,
+    pub(super) write: Option<WriteField>,
 }
 
 /// What stands behind an [`Oid`].
@@ -134,13 +137,9 @@ impl Oid {
     /// Whether it can be written.
     #[must_use]
     pub fn writable(&self) -> bool {
-        self.how_to_write().is_some()
-    }
-
-    fn how_to_write(&self) -> Option<Write> {
         match &self.source {
-            Source::Fixed(node) => node.write,
-            Source::Counter(_, field) => field.write,
+            Source::Fixed(node) => node.write.is_some(),
+            Source::Counter(_, field) => field.write.is_some(),
         }
     }
 
@@ -155,7 +154,16 @@ impl Oid {
     /// Writes the value that `text` stands for. On an error nothing has
     /// changed.
     pub fn write(&self, system: &dyn System, text: &str) -> Result<(), WriteError> {
-        let write = self.how_to_write().ok_or(WriteError::ReadOnly)?;
-        write.apply(system, text).map_err(WriteError::Refused)
+        match &self.source {
+            Source::Fixed(node) => {
+                let write = node.write.ok_or(WriteError::ReadOnly)?;
+                write.apply(system, text)
+            }
+            Source::Counter(counter, field) => {
+                let write = field.write.ok_or(WriteError::ReadOnly)?;
+                write(system, counter, text)
+            }
+        }
+        .map_err(WriteError::Refused)
     }
 }

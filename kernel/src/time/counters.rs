@@ -1,20 +1,17 @@
-//! The machine's counters, found, rated and registered; and the tick.
+//! The machine's counters, found, rated and registered.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
 use drivers::bus::OrderedRead;
-use drivers::calibrate::{Calibration, Limits};
+use drivers::calibrate::Calibration;
 use drivers::cpuid::TscFacts;
 use drivers::native::{Ports, Processor, RegisterWindow};
 use drivers::probe::{self, Counters, Machine, Options};
 use drivers::tsc;
 use spin::Once;
 use timecounter::Timecounter;
-use timecounter::tick::{ticks_per_windup, windup_period_us};
 
 use super::{CLOCK, DEFAULT_HZ};
-use crate::arch::{self, lapic};
+use crate::arch;
 use crate::mm::mmio;
 use crate::mm::paging::SharedFrame;
 use crate::tunables::Tunables;
@@ -82,6 +79,10 @@ pub fn init(tunables: &Tunables) {
         hpet,
     });
 
+    #[cfg(feature = "faults")]
+    if let Some(tsc) = &found.tsc {
+        super::faults::ruler::start(tsc.frequency());
+    }
     register_all(found, tunables);
     choose(tunables);
 }
@@ -98,6 +99,8 @@ fn register_all(found: &'static Found, tunables: &Tunables) {
         found.acpi_timer.as_ref().map(|chip| chip as _),
         found.i8254.as_ref().map(|chip| chip as _),
     ];
+    #[cfg(feature = "faults")]
+    let counters = counters.map(|counter| counter.map(super::faults::wrap));
     for counter in counters.into_iter().flatten() {
         let name = counter.name();
         if let Err(error) = CLOCK.register(counter) {
@@ -137,50 +140,6 @@ fn choose(tunables: &Tunables) {
         klog!("timecounter: {} tells the time", active.name());
     }
     super::log_bearable_stall(&CLOCK);
-}
-
-/// Measures the local APIC's timer by the counter that tells the time and
-/// starts the tick.
-pub fn start_ticking() {
-    let hz = super::hz();
-    let period_us = windup_period_us(hz).unwrap_or_default();
-    let Some(active) = CLOCK.active() else {
-        return;
-    };
-    let started = lapic::measure_timer(active.counter(), &Limits::QUICK)
-        .and_then(|timer_hz| lapic::start_tick(timer_hz, hz));
-    match started {
-        Ok(()) => {
-            TICKING.store(true, Ordering::Relaxed);
-            klog!(
-                "Timecounters tick every {}.{:03} msec",
-                period_us / 1_000,
-                period_us % 1_000
-            );
-        }
-        Err(error) => klog!("no tick: {error}"),
-    }
-}
-
-/// The tick was started.
-static TICKING: AtomicBool = AtomicBool::new(false);
-
-/// Whether there is a tick. Without one the clock runs on its last segment's
-/// floor slope, programs take turns when they want to, and nobody is woken.
-pub fn is_ticking() -> bool {
-    TICKING.load(Ordering::Relaxed)
-}
-
-/// Ticks since the latest windup.
-static TICKS: AtomicU32 = AtomicU32::new(0);
-
-/// A tick: announces the next segment of the clock if it is the turn of one.
-pub fn tick() {
-    let ticks = TICKS.fetch_add(1, Ordering::Relaxed) + 1;
-    if ticks >= ticks_per_windup(super::hz()) {
-        TICKS.store(0, Ordering::Relaxed);
-        CLOCK.windup();
-    }
 }
 
 /// What was found out about the counters; nothing before [`init`].

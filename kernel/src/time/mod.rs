@@ -6,6 +6,10 @@
 
 #[cfg(target_os = "none")]
 mod counters;
+#[cfg(feature = "faults")]
+pub mod faults;
+#[cfg(target_os = "none")]
+mod tick;
 pub mod watchdog;
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +22,9 @@ use timecounter::{Clock, Timespec, getres};
 use crate::klog;
 
 #[cfg(target_os = "none")]
-pub use counters::{Facts, facts, hpet_page, init, is_ticking, page_frame, start_ticking, tick};
+pub use counters::{Facts, facts, hpet_page, init, page_frame};
+#[cfg(target_os = "none")]
+pub use tick::{is_ticking, start_ticking, tick};
 
 /// The timehands page. Programs map the frame it lies in, and nothing else
 /// does.

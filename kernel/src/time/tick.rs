@@ -1,0 +1,74 @@
+//! The tick.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use drivers::calibrate::Limits;
+use timecounter::clock::Windup;
+use timecounter::tick::{ticks_per_windup, windup_period_us};
+
+use super::CLOCK;
+#[cfg(feature = "faults")]
+use super::faults::hold;
+use crate::arch::lapic;
+use crate::klog;
+
+/// Measures the local APIC's timer by the counter that tells the time and
+/// starts the tick.
+pub fn start_ticking() {
+    let hz = super::hz();
+    let period_us = windup_period_us(hz).unwrap_or_default();
+    let Some(active) = CLOCK.active() else {
+        return;
+    };
+    let started = lapic::measure_timer(active.counter(), &Limits::QUICK)
+        .and_then(|timer_hz| lapic::start_tick(timer_hz, hz));
+    match started {
+        Ok(()) => {
+            TICKING.store(true, Ordering::Relaxed);
+            klog!(
+                "Timecounters tick every {}.{:03} msec",
+                period_us / 1_000,
+                period_us % 1_000
+            );
+        }
+        Err(error) => klog!("no tick: {error}"),
+    }
+}
+
+/// The tick was started.
+static TICKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is a tick. Without one the clock runs on its last segment's
+/// floor slope, programs take turns when they want to, and nobody is woken.
+pub fn is_ticking() -> bool {
+    TICKING.load(Ordering::Relaxed)
+}
+
+/// Ticks since the latest windup.
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+/// A tick: announces the next segment of the clock if it is the turn of one.
+pub fn tick() {
+    let ticks = TICKS.fetch_add(1, Ordering::Relaxed) + 1;
+    if ticks < ticks_per_windup(super::hz()) {
+        return;
+    }
+    TICKS.store(0, Ordering::Relaxed);
+    let done = windup(0);
+    if done == Windup::Switched {
+        super::log_bearable_stall(&CLOCK);
+    }
+}
+
+/// Winds up.
+#[cfg(not(feature = "faults"))]
+fn windup(_cpu: usize) -> Windup {
+    CLOCK.windup()
+}
+
+/// Winds up, unless a test has something else in mind.
+#[cfg(feature = "faults")]
+fn windup(cpu: usize) -> Windup {
+    hold::before(&CLOCK, cpu);
+    hold::windup(&CLOCK, cpu)
+}
