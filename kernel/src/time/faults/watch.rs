@@ -65,14 +65,37 @@ impl Reference {
     }
 }
 
-/// What was seen of the clock.
+/// A read of the clock between two of the reference.
+#[derive(Clone, Copy)]
+struct Bracket {
+    before: u64,
+    clock: u64,
+    after: u64,
+}
+
+impl Bracket {
+    fn take(reference: &mut Reference, clock: &Clock) -> Self {
+        Self {
+            before: reference.now_ns(),
+            clock: clock.monotonic_ns(),
+            after: reference.now_ns(),
+        }
+    }
+
+    fn width(&self) -> u64 {
+        self.after.saturating_sub(self.before)
+    }
+}
+
+/// What was seen of the clock. It is off by so much at the least, however long
+/// the host stopped this CPU between two reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     against: &'static str,
-    /// Furthest behind the reference, in ns; at most 0.
-    behind: i64,
-    /// Furthest ahead of it, at least 0.
-    ahead: i64,
+    /// Furthest behind the reference, in ns.
+    behind: u64,
+    /// Furthest ahead of it, in ns.
+    ahead: u64,
     back: u64,
     looks: u64,
 }
@@ -81,17 +104,19 @@ impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} to +{} ns off {}, {} steps back in {} reads",
+            "-{} to +{} ns off {}, {} steps back in {} reads",
             self.behind, self.ahead, self.against, self.back, self.looks
         )
     }
 }
 
+/// Brackets of which the narrowest begins a comparison.
+const BEGINNINGS: u32 = 8;
+
 /// A look-out beside a clock.
 pub(super) struct Watch {
     reference: Reference,
-    clock_start: u64,
-    reference_start: u64,
+    start: Bracket,
     last: u64,
     seen: Seen,
 }
@@ -101,7 +126,13 @@ impl Watch {
     pub(super) fn start(clock: &Clock) -> Self {
         let active = clock.active().map_or("", |active| active.name());
         let mut reference = Reference::beside(active);
-        let now = clock.monotonic_ns();
+        let mut start = Bracket::take(&mut reference, clock);
+        for _ in 1..BEGINNINGS {
+            let next = Bracket::take(&mut reference, clock);
+            if next.width() < start.width() {
+                start = next;
+            }
+        }
         Self {
             seen: Seen {
                 against: reference.name(),
@@ -110,24 +141,24 @@ impl Watch {
                 back: 0,
                 looks: 0,
             },
-            reference_start: reference.now_ns(),
             reference,
-            clock_start: now,
-            last: now,
+            start,
+            last: start.clock,
         }
     }
 
-    /// Reads both once. The counters are read one behind the other, so that
-    /// this is no more exact than the time between.
+    /// Reads both once.
     pub(super) fn look(&mut self, clock: &Clock) {
-        let now = clock.monotonic_ns();
-        let reference = self.reference.now_ns().wrapping_sub(self.reference_start);
-        let error = now.wrapping_sub(self.clock_start).wrapping_sub(reference) as i64;
-        self.seen.behind = self.seen.behind.min(error);
-        self.seen.ahead = self.seen.ahead.max(error);
-        self.seen.back += u64::from(now < self.last);
-        self.seen.looks += 1;
-        self.last = now;
+        let now = Bracket::take(&mut self.reference, clock);
+        let passed = now.clock.saturating_sub(self.start.clock);
+        let least = now.before.saturating_sub(self.start.after);
+        let most = now.after.saturating_sub(self.start.before);
+        let seen = &mut self.seen;
+        seen.behind = seen.behind.max(least.saturating_sub(passed));
+        seen.ahead = seen.ahead.max(passed.saturating_sub(most));
+        seen.back += u64::from(now.clock < self.last);
+        seen.looks += 1;
+        self.last = now.clock;
     }
 
     /// Does nothing else for `ms` milliseconds.
