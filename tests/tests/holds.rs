@@ -63,10 +63,10 @@ fn faulty() -> Result<Machine> {
     })
 }
 
-/// The counters that bear a hold, and the others with their wraps in ms.
-fn counters(machine: &Machine) -> Result<(Vec<String>, Vec<(String, u64)>)> {
+/// The counters that bear a hold. The others are named.
+fn counters(machine: &Machine) -> Result<Vec<&'static str>> {
     let shown = output(machine, &["sysctl kern.timecounter.tc"])?;
-    let (mut fit, mut unfit) = (Vec::new(), Vec::new());
+    let mut fit = Vec::new();
     for name in ["HPET", "ACPI-fast", "TSC", "i8254"] {
         let number = |field: &str| -> Result<u128> {
             let node = format!("kern.timecounter.tc.{name}.{field}");
@@ -74,13 +74,13 @@ fn counters(machine: &Machine) -> Result<(Vec<String>, Vec<(String, u64)>)> {
             Ok(value.with_context(|| format!("no {node}"))?.parse()?)
         };
         let wrap_ms = (number("mask")? + 1) * 1_000 / number("frequency")?;
-        let wrap_ms = u64::try_from(wrap_ms).unwrap_or(u64::MAX);
-        match wrap_ms > HOLD_MS {
-            true => fit.push(name.to_owned()),
-            false => unfit.push((name.to_owned(), wrap_ms)),
+        if wrap_ms > u128::from(HOLD_MS) {
+            fit.push(name);
+        } else {
+            println!("{name} is left out: it wraps in {wrap_ms} ms, a hold takes {HOLD_MS}");
         }
     }
-    Ok((fit, unfit))
+    Ok(fit)
 }
 
 /// What `debug.windup.latest` says of a hold.
@@ -107,12 +107,9 @@ impl Seen {
 
 fn behind_stores() -> Result<()> {
     let machine = faulty()?;
-    let (fit, unfit) = counters(&machine)?;
-    for (name, wrap_ms) in &unfit {
-        println!("{name} is left out: it wraps in {wrap_ms} ms, a hold takes {HOLD_MS}");
-    }
+    let fit = counters(&machine)?;
     ensure!(fit.len() >= 3, "only {fit:?} bear a hold");
-    for name in &fit {
+    for name in fit {
         held(&machine, name)?;
     }
     Ok(())

@@ -6,7 +6,7 @@
 use super::node::{Field, Node, Write};
 use super::system::Constant;
 use super::value::Value;
-use crate::time::faults::hold;
+use crate::time::faults::{hold, watch};
 use crate::time::{self, faults};
 
 /// Longest text of a request.
@@ -43,6 +43,18 @@ pub(super) const DEBUG: &[Node] = &[
         description: "What the CPU saw of the clock in the latest hold",
         read: |_| Ok(Value::Text(hold::latest())),
         write: None,
+    },
+    Node {
+        name: "debug.clock.compare",
+        description: "The clock beside another counter since 1 was written",
+        read: |_| Ok(Value::Text(watch::so_far(time::clock()))),
+        write: Some(Write::Within {
+            bounds: (1, 1),
+            set: |_, _| {
+                watch::begin(time::clock());
+                Ok(())
+            },
+        }),
     },
 ];
 

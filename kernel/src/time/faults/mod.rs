@@ -2,8 +2,8 @@
 //!
 //! * [`faulty`] stands between the clock and a real counter, and makes that run
 //!   at another rate, stop, jump, or answer slowly.
-//! * [`hold`] stops a CPU inside a windup, or in front of one, and `watch` has
-//!   it look at the clock meanwhile.
+//! * [`hold`] stops a CPU inside a windup, or in front of one, and [`watch`]
+//!   compares the clock with another counter meanwhile.
 //! * [`ruler`] measures both by the bare time-stamp counter.
 //!
 //! No ordinary kernel has any of it.
@@ -11,7 +11,7 @@
 pub mod faulty;
 pub mod hold;
 pub mod ruler;
-mod watch;
+pub mod watch;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

@@ -1,10 +1,13 @@
-//! What a CPU that stands still sees of the clock meanwhile.
+//! Compares the clock with a counter that it does not run on: while a CPU
+//! stands still, or from one `sysctl` to the next.
 
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use timecounter::{Clock, Timecounter};
 
 use super::{COUNTERS, ruler};
+use crate::sync::IrqMutex;
 
 /// Counters to judge the TSC by, best first.
 const OTHERS: [&str; 3] = ["HPET", "ACPI-fast", "ACPI-safe"];
@@ -85,6 +88,18 @@ impl Bracket {
     fn width(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
+
+    /// The narrowest of some.
+    fn narrow(reference: &mut Reference, clock: &Clock) -> Self {
+        let mut best = Self::take(reference, clock);
+        for _ in 1..BRACKETS {
+            let next = Self::take(reference, clock);
+            if next.width() < best.width() {
+                best = next;
+            }
+        }
+        best
+    }
 }
 
 /// What was seen of the clock. It is off by so much at the least, however long
@@ -110,8 +125,33 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Brackets of which the narrowest begins a comparison.
-const BEGINNINGS: u32 = 8;
+/// Brackets of which the narrowest is taken where one must be close.
+const BRACKETS: u32 = 8;
+
+/// The comparison that goes on.
+static GOING_ON: IrqMutex<Option<Watch>> = IrqMutex::new(None);
+
+/// Begins to compare `clock` with a counter that it does not run on now, and
+/// must not change to meanwhile.
+pub(crate) fn begin(clock: &Clock) {
+    let watch = Watch::start(clock);
+    GOING_ON.with(|going_on| *going_on = Some(watch));
+}
+
+/// What the comparison has come to. To be called twice a wrap of the HPET's, or
+/// of the ACPI timer's where there is none.
+pub(crate) fn so_far(clock: &Clock) -> String {
+    GOING_ON.with(|going_on| {
+        going_on.as_mut().map_or_else(
+            || "none".to_string(),
+            |watch| {
+                let now = Bracket::narrow(&mut watch.reference, clock);
+                watch.judge(now);
+                watch.seen.to_string()
+            },
+        )
+    })
+}
 
 /// A look-out beside a clock.
 pub(super) struct Watch {
@@ -126,13 +166,7 @@ impl Watch {
     pub(super) fn start(clock: &Clock) -> Self {
         let active = clock.active().map_or("", |active| active.name());
         let mut reference = Reference::beside(active);
-        let mut start = Bracket::take(&mut reference, clock);
-        for _ in 1..BEGINNINGS {
-            let next = Bracket::take(&mut reference, clock);
-            if next.width() < start.width() {
-                start = next;
-            }
-        }
+        let start = Bracket::narrow(&mut reference, clock);
         Self {
             seen: Seen {
                 against: reference.name(),
@@ -150,6 +184,10 @@ impl Watch {
     /// Reads both once.
     pub(super) fn look(&mut self, clock: &Clock) {
         let now = Bracket::take(&mut self.reference, clock);
+        self.judge(now);
+    }
+
+    fn judge(&mut self, now: Bracket) {
         let passed = now.clock.saturating_sub(self.start.clock);
         let least = now.before.saturating_sub(self.start.after);
         let most = now.after.saturating_sub(self.start.before);
