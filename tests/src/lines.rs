@@ -62,11 +62,13 @@ const BOUNDARIES: &[&str] = &[
     "",
 ];
 
-/// Nodes that take any `int`.
-const SWITCHES: &[&str] = &[
-    "kern.timecounter.fast_gettime",
-    "kern.timecounter.alloweddeviation",
-    "kern.timecounter.stepwarnings",
+/// Nodes that take an `int`, and the least and the largest that they take.
+const SWITCHES: &[(&str, i32, i32)] = &[
+    ("kern.timecounter.fast_gettime", i32::MIN, i32::MAX),
+    ("kern.timecounter.alloweddeviation", i32::MIN, i32::MAX),
+    ("kern.timecounter.stepwarnings", i32::MIN, i32::MAX),
+    ("kern.timecounter.nojitter", 0, 2),
+    ("kern.timecounter.watchdog", 0, 60),
 ];
 
 /// Nodes that take a rate within the margin of the present one.
@@ -204,8 +206,8 @@ impl Lines {
                 format!("sysctl kern.timecounter.hardware={counter}")
             }
             _ => {
-                let name = SWITCHES[self.rng.usize(..SWITCHES.len())];
-                format!("sysctl {name}={}", self.rng.i32(..))
+                let (name, least, largest) = SWITCHES[self.rng.usize(..SWITCHES.len())];
+                format!("sysctl {name}={}", self.rng.i32(least..=largest))
             }
         }
     }
@@ -280,7 +282,12 @@ mod tests {
         ] {
             assert!(written.contains(line.as_bytes()), "{line} is tried");
         }
-        for name in ["machdep.tsc_freq", "kern.timecounter.fast_gettime"] {
+        for name in [
+            "machdep.tsc_freq",
+            "kern.timecounter.fast_gettime",
+            "kern.timecounter.nojitter",
+            "kern.timecounter.watchdog",
+        ] {
             let prefix = std::format!("sysctl {name}=");
             let tried = written.iter().any(|l| l.starts_with(prefix.as_bytes()));
             assert!(tried, "{name} is written");
