@@ -18,6 +18,7 @@ pub mod acpi;
 pub mod arch;
 pub mod archive;
 pub mod console;
+pub mod cpuset;
 #[allow(unsafe_code, reason = "page tables, physical memory, device registers")]
 pub mod mm;
 #[cfg(target_os = "none")]

@@ -16,7 +16,11 @@ pub mod gdt;
 #[cfg(target_os = "none")]
 pub mod idt;
 #[cfg(target_os = "none")]
+pub mod ipi;
+#[cfg(target_os = "none")]
 pub mod lapic;
+#[cfg(target_os = "none")]
+pub mod percpu;
 #[cfg(target_os = "none")]
 pub mod syscall;
 #[cfg(target_os = "none")]
