@@ -31,8 +31,12 @@ impl CpuSet {
     }
 
     /// The set of one CPU.
-    pub fn single(cpu: usize) -> Self {
-        core::iter::once(cpu).collect()
+    pub const fn single(cpu: usize) -> Self {
+        let mut set = Self::empty();
+        if cpu < MAX_CPUS {
+            set.words[cpu / WORD] = 1 << (cpu % WORD);
+        }
+        set
     }
 
     /// The set whose first members are the bits of `words`, the least
