@@ -4,6 +4,7 @@ use super::machine::{Ended, Machine, StartError};
 use super::output::Output;
 use super::{Outcome, Session, run_rc};
 use crate::arch::exit::{self, ExitStatus};
+use crate::arch::percpu;
 use crate::mm::{PAGE_SIZE, frames};
 use crate::sysctl::clock::{Around, ClockSystem, Role};
 use crate::sysctl::{Errno, System};
@@ -24,7 +25,7 @@ pub fn run(tunables: &Tunables) -> ! {
         hz: time::hz,
         syscalls: proc::clock_calls,
         free_pages: || frames::free_bytes() / PAGE_SIZE,
-        cpus: || 1,
+        cpus: percpu::count,
         tsc_invariant: || time::facts().is_some_and(|facts| facts.tsc_invariant),
         tsc_in_step: || time::facts().is_some_and(|facts| facts.tsc_in_step),
         tsc_skew: Vec::new,

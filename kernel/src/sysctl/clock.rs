@@ -1,6 +1,7 @@
 //! The tree on a real clock.
 
 use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Skew, Statistic, System};
+use crate::cpuset::MAX_CPUS;
 use crate::tunables::Tunables;
 use crate::{klog, time};
 use alloc::string::{String, ToString};
@@ -186,7 +187,7 @@ impl System for ClockSystem {
             Constant::Hz => clamped((self.around.hz)()),
             Constant::SmpCpus => i32::try_from((self.around.cpus)()).unwrap_or(i32::MAX),
             Constant::SmpDisabled => i32::from(self.smp_disabled),
-            Constant::SmpMaxCpus => 256,
+            Constant::SmpMaxCpus => const { MAX_CPUS as i32 },
             Constant::Tick => clamped(ticks_per_windup((self.around.hz)())),
             Constant::TimehandsCount => const { SLOTS as i32 },
             Constant::InvariantTsc => i32::from((self.around.tsc_invariant)()),

@@ -9,7 +9,7 @@ use timecounter::tick::{ticks_per_windup, windup_period_us};
 use super::CLOCK;
 #[cfg(feature = "faults")]
 use super::faults::hold;
-use crate::arch::lapic;
+use crate::arch::{lapic, percpu};
 use crate::klog;
 
 /// Measures the local APIC's timer by the counter that tells the time and
@@ -54,7 +54,7 @@ pub fn tick() {
         return;
     }
     TICKS.store(0, Ordering::Relaxed);
-    let done = windup(0);
+    let done = windup(percpu::number());
     if done == Windup::Switched {
         super::log_bearable_stall(&CLOCK);
     }
