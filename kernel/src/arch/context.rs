@@ -127,20 +127,28 @@ unsafe extern "sysv64" fn exchange(save: *mut u64, load: u64) {
     )
 }
 
-/// Where a new program's thread starts: the stack holds what `iretq` pops. The
-/// registers that `exchange` did not zero are the kernel's and must not leak.
+/// Where a new thread starts: the stack holds its
+/// [`Registers`](super::syscall::Registers), the last five of which `iretq`
+/// pops. RCX and R11 are what `syscall` would have left there; nothing of the
+/// kernel's leaks.
 #[unsafe(naked)]
 pub(super) unsafe extern "sysv64" fn enter_program() {
     naked_asm!(
-        "xor eax, eax",
-        "xor ecx, ecx",
-        "xor edx, edx",
-        "xor esi, esi",
-        "xor edi, edi",
-        "xor r8d, r8d",
-        "xor r9d, r9d",
-        "xor r10d, r10d",
-        "xor r11d, r11d",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbp",
+        "pop rbx",
+        "pop r9",
+        "pop r8",
+        "pop r10",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "pop rax",
+        "mov rcx, [rsp]",
+        "mov r11, [rsp + 16]",
         "iretq",
     )
 }

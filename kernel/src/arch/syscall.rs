@@ -39,8 +39,14 @@ pub const USER_FLAGS: u64 = 0x202;
 /// A program's registers at a system call, in the order of the entry's pushes,
 /// the last one first.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Registers {
+    r15: u64,
+    r14: u64,
+    r13: u64,
+    r12: u64,
+    rbp: u64,
+    rbx: u64,
     /// Sixth argument.
     pub r9: u64,
     /// Fifth argument.
@@ -61,6 +67,36 @@ pub struct Registers {
     rflags: u64,
     rsp: u64,
     ss: u64,
+}
+
+impl Registers {
+    /// Those of a program that starts at `entry` with the stack pointer
+    /// `stack_pointer`: all others 0.
+    pub(super) fn start(entry: u64, stack_pointer: u64) -> Self {
+        Self {
+            rip: entry,
+            cs: u64::from(gdt::USER_CODE),
+            rflags: USER_FLAGS,
+            rsp: stack_pointer,
+            ss: u64::from(gdt::USER_DATA),
+            ..Self::default()
+        }
+    }
+
+    /// Those of a thread that returns from the same system call with 0, on a
+    /// stack of its own if it has one.
+    pub(super) fn copied(&self, stack_pointer: Option<u64>) -> Self {
+        Self {
+            rax: 0,
+            rsp: stack_pointer.unwrap_or(self.rsp),
+            ..*self
+        }
+    }
+
+    /// The call's arguments.
+    pub fn arguments(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
 }
 
 /// What the entry needs before it has a stack.
@@ -134,15 +170,7 @@ const SYSENTER_CS: u32 = 0x174;
 const NO_SUCH_CALL: i32 = -38;
 
 extern "sysv64" fn dispatch(registers: &mut Registers) {
-    let arguments = [
-        registers.rdi,
-        registers.rsi,
-        registers.rdx,
-        registers.r10,
-        registers.r8,
-        registers.r9,
-    ];
-    registers.rax = crate::proc::system_call(registers.rax, arguments);
+    crate::proc::system_call(registers);
 }
 
 /// Where `syscall` goes.
@@ -172,8 +200,15 @@ unsafe extern "sysv64" fn entry() {
         "push r10",
         "push r8",
         "push r9",
+        "push rbx",
+        "push rbp",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
         "mov rdi, rsp",
         "call {dispatch}",
+        "add rsp, 48",
         "pop r9",
         "pop r8",
         "pop r10",

@@ -1,7 +1,7 @@
 //! Threads: a kernel stack each, in a fixed pool.
 //!
 //! There is one thread for the kernel's own work, the one it booted on, and
-//! one for each program. A program's thread runs the kernel on its own stack
+//! one for each thread of a program, which runs the kernel on its own stack
 //! while it is in a system call or an interrupt. [`super::context`] switches
 //! from one to another.
 //!
@@ -14,11 +14,12 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::{context, gdt, syscall};
+use super::context;
+use super::syscall::Registers;
 use crate::mm::stack::{KernelStack, OutOfStacks};
 
 /// Threads that can exist at once.
-pub const MAX_THREADS: usize = 64;
+pub const MAX_THREADS: usize = 1024;
 
 /// A slot without a thread.
 const FREE: u8 = 0;
@@ -38,6 +39,17 @@ const MXCSR: u32 = 0x1f80;
 /// An `fxsave` area.
 #[repr(C, align(16))]
 pub(super) struct Vectors(pub(super) UnsafeCell<[u8; VECTORS]>);
+
+/// The first contents of a thread's stack, from the stack pointer up.
+#[repr(C)]
+struct Start {
+    /// What the switch pops.
+    preserved: [u64; 6],
+    /// Where it returns to.
+    goes_to: u64,
+    /// What is popped there.
+    registers: Registers,
+}
 
 /// One thread's place in the pool.
 pub(super) struct Slot {
@@ -103,7 +115,7 @@ pub enum ThreadError {
 impl fmt::Display for ThreadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooMany => "too many processes",
+            Self::TooMany => "too many threads",
             Self::OutOfMemory => "out of memory",
         })
     }
@@ -133,6 +145,48 @@ impl Thread {
     ///
     /// [`ThreadError`].
     pub fn user(entry: u64, stack_pointer: u64) -> Result<Self, ThreadError> {
+        let registers = Registers::start(entry, stack_pointer);
+        Self::suspended(registers, 0, |vectors| {
+            *vectors = [0; VECTORS];
+            // SDM volume 1, table 10-2: FCW at 0, MXCSR at 24.
+            let fields: [(usize, &[u8]); 2] =
+                [(0, &X87_CONTROL.to_le_bytes()), (24, &MXCSR.to_le_bytes())];
+            for (at, bytes) in fields {
+                for (to, from) in vectors.iter_mut().skip(at).zip(bytes) {
+                    *to = *from;
+                }
+            }
+        })
+    }
+
+    /// A suspended copy of the running thread, which made a system call with
+    /// `registers`: it returns from that call with 0, on its own stack and with
+    /// its own FS base if they are given.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError`].
+    pub fn copy(
+        registers: &Registers,
+        stack_pointer: Option<u64>,
+        fs_base: Option<u64>,
+    ) -> Result<Self, ThreadError> {
+        let fs_base = fs_base.unwrap_or_else(context::fs_base);
+        Self::suspended(registers.copied(stack_pointer), fs_base, |vectors| {
+            // SAFETY: the area is 512 bytes and aligned to 16, as all in the
+            // pool are. The kernel is compiled without vector registers, so
+            // they hold what they did at the system call.
+            unsafe { core::arch::x86_64::_fxsave64(vectors.as_mut_ptr()) };
+        })
+    }
+
+    /// A suspended thread that goes on in its program with `registers` and the
+    /// vector registers that `save` puts into their area.
+    fn suspended(
+        registers: Registers,
+        fs_base: u64,
+        save: impl FnOnce(&mut [u8; VECTORS]),
+    ) -> Result<Self, ThreadError> {
         let stack = KernelStack::new()?;
         let (slot, place) = POOL
             .iter()
@@ -147,48 +201,33 @@ impl Thread {
             })
             .ok_or(ThreadError::TooMany)?;
 
-        // From the top down: what `iretq` pops, then what `exchange` pops.
-        let frame: [u64; 12] = [
-            // r15, r14, r13, r12, rbx, rbp
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            // where `exchange` returns to
-            context::enter_program as *const () as u64,
-            entry,
-            u64::from(gdt::USER_CODE),
-            syscall::USER_FLAGS,
-            stack_pointer,
-            u64::from(gdt::USER_DATA),
-        ];
+        let frame = Start {
+            preserved: [0; 6],
+            goes_to: context::enter_program as *const () as u64,
+            registers,
+        };
         let top = stack.top().as_u64();
         let start = top - size_of_val(&frame) as u64;
         // SAFETY: the stack was just mapped, is longer than the frame, ends at
         // `top`, and nobody else knows it. Its top is 16-byte aligned.
-        unsafe { (start as *mut [u64; 12]).write(frame) };
-
-        let mut vectors = [0; VECTORS];
-        // SDM volume 1, table 10-2: FCW at 0, MXCSR at 24.
-        let fields: [(usize, &[u8]); 2] =
-            [(0, &X87_CONTROL.to_le_bytes()), (24, &MXCSR.to_le_bytes())];
-        for (at, bytes) in fields {
-            for (to, from) in vectors.iter_mut().skip(at).zip(bytes) {
-                *to = *from;
-            }
-        }
+        unsafe { (start as *mut Start).write(frame) };
         // SAFETY: the slot is ours until its state changes below.
-        unsafe { place.vectors.0.get().write(vectors) };
+        save(unsafe { &mut *place.vectors.0.get() });
         place.stack_pointer.store(start, Ordering::Relaxed);
         place.stack_top.store(top, Ordering::Relaxed);
-        place.fs_base.store(0, Ordering::Relaxed);
+        place.fs_base.store(fs_base, Ordering::Relaxed);
         place.state.store(SUSPENDED, Ordering::Release);
         Ok(Self {
             slot,
             _stack: stack,
         })
+    }
+
+    /// Whether it has left its stack, so that it can be dropped. Who switches
+    /// away from it may still be on it for some instructions.
+    pub fn is_suspended(&self) -> bool {
+        POOL.get(self.slot)
+            .is_some_and(|place| place.state.load(Ordering::Acquire) == SUSPENDED)
     }
 
     /// Its name for [`switch`](super::context::switch).

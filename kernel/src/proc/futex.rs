@@ -66,6 +66,12 @@ impl Waiters {
         Some(self.list.remove(at)?.tid)
     }
 
+    /// Whether the thread `tid` waits.
+    #[must_use]
+    pub fn contains(&self, tid: u32) -> bool {
+        self.list.iter().any(|waiter| waiter.tid == tid)
+    }
+
     /// Takes out the thread `tid`; false if it does not wait (any more).
     pub fn leave(&mut self, tid: u32) -> bool {
         match self.list.iter().position(|waiter| waiter.tid == tid) {
@@ -134,7 +140,9 @@ mod tests {
         let mut waiters = Waiters::new();
         waiters.join(1, HERE, ANY);
         waiters.join(2, HERE, ANY);
+        assert!(waiters.contains(1), "it waits");
         assert!(waiters.leave(1), "it waits");
+        assert!(!waiters.contains(1), "it does not any more");
         assert!(!waiters.leave(1), "it does not any more");
         assert_eq!(waiters.wake(HERE, ANY), Some(2), "the other");
         assert!(!waiters.leave(2), "woken before");

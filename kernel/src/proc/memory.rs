@@ -1,5 +1,10 @@
 //! The memory of one process: its address space, what is where in it, and its
 //! break.
+//!
+//! Changes that take something away flush the TLBs of the other processors that
+//! run the process. They do so with the lock of the memory held, which is sound
+//! because that is waited for with interrupts on
+//! ([`Process::memory`](super::process::Process::memory)).
 
 use core::iter::successors;
 use core::ops::Range;
@@ -7,9 +12,12 @@ use core::ops::Range;
 use super::elf::{Access, Program};
 use super::layout::{self, PAGE};
 use super::regions::{Regions, Use};
-use super::stack;
+use super::{sched, stack};
 use crate::mm::frames;
-use crate::mm::paging::{AddressSpace, MapError, Protection, SharedFrame};
+use crate::mm::paging::{AddressSpace, MapError, Protection, SharedFrame, Unmapped};
+
+/// Pages unmapped between two flushes of the other processors' TLBs.
+const BATCH: usize = 256;
 
 /// The vDSO and what its functions read.
 #[derive(Debug, Clone, Copy)]
@@ -138,12 +146,25 @@ impl Memory {
 
     /// Unmaps what is mapped in `range`: pages that were only taken, of which
     /// there can be more than anybody has time to count, are passed over.
+    ///
+    /// The frames are freed when no processor has them in its TLB.
     fn unmap_pages(&mut self, range: &Range<u64>) {
         let mut rest = range.clone();
-        while let Some(page) = self.space.next_mapped(&rest) {
-            // It is mapped, so nothing can go wrong.
-            drop(self.space.unmap(page));
-            rest.start = page + PAGE;
+        loop {
+            let mut batch = heapless::Vec::<Unmapped, BATCH>::new();
+            while !batch.is_full()
+                && let Some(page) = self.space.next_mapped(&rest)
+            {
+                rest.start = page + PAGE;
+                // It is mapped and there is room, so nothing can go wrong.
+                if let Ok(frame) = self.space.unmap(page) {
+                    let _: Result<(), Unmapped> = batch.push(frame);
+                }
+            }
+            if batch.is_empty() {
+                return;
+            }
+            sched::flush_others();
         }
     }
 
@@ -244,14 +265,16 @@ impl Memory {
         if !Self::is_enough(missing) {
             return Err(MapError::OutOfMemory);
         }
-        for page in pages(range) {
+        let changed = pages(range).try_for_each(|page| {
             match self.space.protect(page, protection) {
                 // Taken without access, and used now.
-                Err(MapError::NotMapped) => self.space.map(page, protection)?,
-                other => other?,
+                Err(MapError::NotMapped) => self.space.map(page, protection),
+                other => other,
             }
-        }
-        Ok(())
+        });
+        // Also where more is allowed now: an old entry would be a fault.
+        sched::flush_others();
+        changed
     }
 
     /// Moves the break to `wanted` if that can be, and says where it is then.

@@ -8,14 +8,15 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use drivers::bus::Cpuid;
 use drivers::native::Processor;
-use spin::mutex::SpinMutex;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use x86_64::instructions::interrupts;
 
 use super::elf::{self, ElfError};
 use super::memory::{Memory, SharedPages};
 use super::{layout, stack};
 use crate::arch::thread::{Thread, ThreadError};
 use crate::archive;
-use crate::mm::paging::MapError;
+use crate::mm::paging::{MapError, Root};
 
 /// Where the programs are in the RAM disk.
 const DIRECTORY: &str = "bin/";
@@ -42,7 +43,7 @@ impl fmt::Display for StartError {
             Self::Refused(reason) => write!(f, "{reason}"),
             Self::Arguments => write!(f, "{}", stack::TooLong),
             Self::OutOfMemory => f.write_str("out of memory"),
-            Self::TooMany => write!(f, "{}", ThreadError::TooMany),
+            Self::TooMany => f.write_str("too many processes"),
         }
     }
 }
@@ -125,21 +126,42 @@ pub struct Process {
     pub pid: u32,
     /// The program's name.
     pub name: String,
-    /// Its memory. Held for a copy or a mapping only, never across a switch.
-    pub memory: SpinMutex<Memory>,
-    /// Ctrl-C was typed for it.
-    interrupted: AtomicBool,
+    /// Its address space, for a switch.
+    pub root: Root,
+    memory: SpinMutex<Memory>,
+    ending: AtomicBool,
 }
 
 impl Process {
-    /// Asks the process to end when it is next about to run its program.
-    pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Relaxed);
+    /// Its memory, for a copy or a change. To be called with no lock held, and
+    /// never kept across a switch.
+    ///
+    /// Another thread may be changing much of it, and then waits for this
+    /// processor to flush its TLB. So interrupts are on while this waits,
+    /// whatever they were.
+    pub fn memory(&self) -> SpinMutexGuard<'_, Memory> {
+        loop {
+            if let Some(memory) = self.memory.try_lock() {
+                return memory;
+            }
+            let were_on = interrupts::are_enabled();
+            interrupts::enable();
+            // An interrupt is taken after the instruction behind `sti`.
+            core::hint::spin_loop();
+            if !were_on {
+                interrupts::disable();
+            }
+        }
     }
 
-    /// Whether it was asked to end.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+    /// Has its threads end when they are next about to run the program.
+    pub fn set_ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its threads are to end.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 }
 
@@ -179,8 +201,9 @@ pub fn load(
     let process = Process {
         pid,
         name: String::from(name),
+        root: memory.space().root(),
         memory: SpinMutex::new(memory),
-        interrupted: AtomicBool::new(false),
+        ending: AtomicBool::new(false),
     };
     Ok((Arc::new(process), thread))
 }

@@ -65,6 +65,12 @@ impl Timeouts {
         }
     }
 
+    /// Whether nobody is here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// The wait of thread `tid`, which must not be here already, ends at
     /// `deadline`.
     pub fn add(&mut self, tid: u32, deadline: Deadline) {
@@ -158,8 +164,10 @@ mod tests {
         timeouts.add(2, Deadline::Monotonic(20));
         timeouts.remove(1);
         timeouts.remove(7);
+        assert!(!timeouts.is_empty(), "one is left");
         assert_eq!(due(&mut timeouts, 15, 0), [], "the first has gone");
         assert_eq!(due(&mut timeouts, 20, 0), [2], "the second has not");
+        assert!(timeouts.is_empty(), "none is left");
     }
 
     #[test]

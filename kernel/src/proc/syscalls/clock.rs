@@ -9,7 +9,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use timecounter::Timespec;
 
 use super::errno::Errno;
-use super::{Answer, Process};
+use super::{Answer, Process, Task};
+use crate::arch::percpu;
+use crate::cpuset::MAX_CPUS;
+use crate::proc::clockid::{self, CpuClock};
+use crate::proc::sched;
 use crate::time;
 
 /// Clock numbers (Linux's `include/uapi/linux/time.h`).
@@ -22,16 +26,26 @@ mod id {
     pub(super) const BOOTTIME: i32 = 7;
 }
 
-/// Calls that read a clock, since boot.
-static CALLS: AtomicU64 = AtomicU64::new(0);
+/// A count on a cache line of its own.
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+/// Calls that read a clock, since boot, by processor: one count for all would
+/// be what such calls on many processors wait for.
+static CALLS: [Count; MAX_CPUS] = [const { Count(AtomicU64::new(0)) }; MAX_CPUS];
 
 /// Number of `clock_gettime`, `gettimeofday` and `time` calls since boot.
 pub fn clock_calls() -> u64 {
-    CALLS.load(Ordering::Relaxed)
+    CALLS
+        .iter()
+        .map(|count| count.0.load(Ordering::Relaxed))
+        .fold(0, u64::wrapping_add)
 }
 
 fn count() {
-    CALLS.fetch_add(1, Ordering::Relaxed);
+    if let Some(count) = CALLS.get(percpu::number()) {
+        count.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A `struct timespec` or `struct timeval`: two 64-bit numbers.
@@ -41,7 +55,7 @@ fn pair(seconds: i64, fraction: i64) -> [u8; 16] {
 }
 
 fn copy_out(process: &Process, pointer: u64, bytes: &[u8]) -> Answer {
-    process.memory.lock().space_mut().copy_out(pointer, bytes)?;
+    process.memory().space_mut().copy_out(pointer, bytes)?;
     Ok(0)
 }
 
@@ -56,30 +70,54 @@ fn clock(register: u64) -> i32 {
 
 /// `clock_gettime(clock, timespec)`. No rate adjustment exists that RAW would
 /// leave out, and no suspended time that BOOTTIME would add.
-pub(super) fn gettime(process: &Process, which: u64, pointer: u64) -> Answer {
+pub(super) fn gettime(task: &Task, which: u64, pointer: u64) -> Answer {
     count();
-    let now = match clock(which) {
+    let which = clock(which);
+    let now = match which {
         id::REALTIME => time::realtime(),
         id::MONOTONIC | id::MONOTONIC_RAW | id::BOOTTIME => time::monotonic(),
         id::REALTIME_COARSE => time::realtime_coarse(),
         id::MONOTONIC_COARSE => time::monotonic_coarse(),
-        _ => return Err(Errno::Inval),
+        _ => Timespec::from_ns(cpu_time(task, which, true)?),
     };
-    timespec(process, pointer, now)
+    timespec(&task.process, pointer, now)
+}
+
+/// CPU time in nanoseconds, for the clocks that show it. `EINVAL` also for a
+/// process that does not exist, and for a thread that is not one of the
+/// caller's process, as on Linux.
+///
+/// Where it is `read`, the number of the calling thread stands for its process
+/// as well; Linux has that for old programs.
+fn cpu_time(task: &Task, which: i32, read: bool) -> Result<u64, Errno> {
+    let own = task.process.pid;
+    let time = match clockid::decode(which).ok_or(Errno::Inval)? {
+        CpuClock::Process(0) => sched::process_time(own),
+        CpuClock::Process(pid) if read && pid == task.tid => sched::process_time(own),
+        CpuClock::Process(pid) => sched::process_time(pid),
+        CpuClock::Thread(0) => sched::thread_time(task.tid),
+        CpuClock::Thread(tid) if sched::process_of(tid) == Some(own) => sched::thread_time(tid),
+        CpuClock::Thread(_) => None,
+    };
+    time.ok_or(Errno::Inval)
 }
 
 /// `clock_getres(clock, timespec)`; a null pointer only asks whether the clock
-/// exists.
-pub(super) fn getres(process: &Process, which: u64, pointer: u64) -> Answer {
-    let step = match clock(which) {
+/// exists. CPU time is counted in nanoseconds.
+pub(super) fn getres(task: &Task, which: u64, pointer: u64) -> Answer {
+    let which = clock(which);
+    let step = match which {
         id::REALTIME | id::MONOTONIC | id::MONOTONIC_RAW | id::BOOTTIME => time::resolution(),
         id::REALTIME_COARSE | id::MONOTONIC_COARSE => time::resolution_coarse(),
-        _ => return Err(Errno::Inval),
+        _ => {
+            cpu_time(task, which, false)?;
+            Timespec { sec: 0, nsec: 1 }
+        }
     };
     if pointer == 0 {
         return Ok(0);
     }
-    timespec(process, pointer, step)
+    timespec(&task.process, pointer, step)
 }
 
 /// `gettimeofday(timeval, timezone)`; either may be null. The kernel keeps no

@@ -1,4 +1,5 @@
-//! Error numbers of Linux (`include/uapi/asm-generic/errno-base.h`).
+//! Error numbers of Linux (`include/uapi/asm-generic/errno-base.h`
+//! and `errno.h`).
 
 use crate::mm::paging::MapError;
 use crate::mm::user::Fault;
@@ -7,8 +8,14 @@ use crate::mm::user::Fault;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum Errno {
+    /// Not permitted.
+    Perm = 1,
+    /// No such process or thread.
+    Srch = 3,
     /// Not an open descriptor.
     BadF = 9,
+    /// Not now.
+    Again = 11,
     /// Not enough memory, or addresses that are not there.
     NoMem = 12,
     /// Not allowed on this memory.
@@ -19,6 +26,8 @@ pub(super) enum Errno {
     Inval = 22,
     /// No such call.
     NoSys = 38,
+    /// The time is over.
+    TimedOut = 110,
 }
 
 impl Errno {

@@ -2,7 +2,7 @@
 
 use super::errno::Errno;
 use super::{Answer, Process};
-use crate::arch::context;
+use crate::arch::{context, percpu};
 
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
@@ -19,20 +19,21 @@ pub(super) fn arch_prctl(process: &Process, code: u64, address: u64) -> Answer {
         }
         ARCH_GET_FS => {
             let base = context::fs_base().to_le_bytes();
-            process.memory.lock().space_mut().copy_out(address, &base)?;
+            process.memory().space_mut().copy_out(address, &base)?;
             Ok(0)
         }
         _ => Err(Errno::Inval),
     }
 }
 
-/// `getcpu(cpu, node)`: always the first processor of the first node. Either
-/// pointer may be null.
+/// `getcpu(cpu, node)`: the processor that the call was made on, of the first
+/// node. Either pointer may be null.
 pub(super) fn getcpu(process: &Process, cpu: u64, node: u64) -> Answer {
-    for pointer in [cpu, node] {
+    let number = percpu::number() as u32;
+    for (pointer, value) in [(cpu, number), (node, 0)] {
         if pointer != 0 {
-            let zero = 0_u32.to_le_bytes();
-            process.memory.lock().space_mut().copy_out(pointer, &zero)?;
+            let bytes = value.to_le_bytes();
+            process.memory().space_mut().copy_out(pointer, &bytes)?;
         }
     }
     Ok(0)

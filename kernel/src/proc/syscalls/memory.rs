@@ -42,7 +42,7 @@ fn range(start: u64, length: u64) -> Result<Range<u64>, Errno> {
 
 /// `brk(address)`: where the break is afterwards, moved or not.
 pub(super) fn brk(process: &Process, address: u64) -> Answer {
-    Ok(process.memory.lock().set_break(address))
+    Ok(process.memory().set_break(address))
 }
 
 /// `mmap(address, length, protection, flags)` of anonymous memory. Without
@@ -53,7 +53,7 @@ pub(super) fn mmap(process: &Process, address: u64, length: u64, bits: u64, flag
         return Err(Errno::Inval);
     }
     let protection = protection(bits)?;
-    let mut memory = process.memory.lock();
+    let mut memory = process.memory();
     if flags & MAP_FIXED != 0 {
         let range = range(address, length)?;
         let start = range.start;
@@ -67,7 +67,7 @@ pub(super) fn mmap(process: &Process, address: u64, length: u64, bits: u64, flag
 /// `munmap(address, length)`.
 pub(super) fn munmap(process: &Process, address: u64, length: u64) -> Answer {
     let range = range(address, length).map_err(|_| Errno::Inval)?;
-    process.memory.lock().unmap(&range)?;
+    process.memory().unmap(&range)?;
     Ok(0)
 }
 
@@ -79,6 +79,6 @@ pub(super) fn mprotect(process: &Process, address: u64, length: u64, bits: u64) 
     }
     let range = range(address, length)?;
     let protection = protection(bits)?.ok_or(Errno::Inval)?;
-    process.memory.lock().protect(&range, protection)?;
+    process.memory().protect(&range, protection)?;
     Ok(0)
 }

@@ -9,19 +9,22 @@
 //! entry leaves them. The others turn them on, so that no tick is late while
 //! a program writes or maps a lot.
 
+mod affinity;
 mod clock;
 mod errno;
+mod futex;
 mod identity;
 mod memory;
 mod output;
-
-use alloc::sync::Arc;
+mod threads;
 
 use errno::Errno;
 use x86_64::instructions::interrupts;
 
 use super::process::{Ended, Process};
 use super::sched;
+use super::task::Task;
+use crate::arch::syscall::Registers;
 
 pub use clock::clock_calls;
 
@@ -35,6 +38,7 @@ mod number {
     pub(super) const WRITEV: u64 = 20;
     pub(super) const SCHED_YIELD: u64 = 24;
     pub(super) const GETPID: u64 = 39;
+    pub(super) const CLONE: u64 = 56;
     pub(super) const EXIT: u64 = 60;
     pub(super) const GETTIMEOFDAY: u64 = 96;
     pub(super) const GETUID: u64 = 102;
@@ -44,65 +48,77 @@ mod number {
     pub(super) const ARCH_PRCTL: u64 = 158;
     pub(super) const GETTID: u64 = 186;
     pub(super) const TIME: u64 = 201;
+    pub(super) const FUTEX: u64 = 202;
+    pub(super) const SCHED_SETAFFINITY: u64 = 203;
+    pub(super) const SCHED_GETAFFINITY: u64 = 204;
     pub(super) const SET_TID_ADDRESS: u64 = 218;
     pub(super) const CLOCK_GETTIME: u64 = 228;
     pub(super) const CLOCK_GETRES: u64 = 229;
     pub(super) const EXIT_GROUP: u64 = 231;
+    pub(super) const SET_ROBUST_LIST: u64 = 273;
     pub(super) const GETCPU: u64 = 309;
 }
 
 /// What a call returns to its program.
 type Answer = Result<u64, Errno>;
 
-/// What becomes of the program.
+/// What becomes of the thread.
 enum Next {
     Return(Answer),
     Yield,
     Exit(i32),
+    ExitGroup(i32),
 }
 
-/// Answers a system call: the value for RAX. Called on the stack of the process
-/// that made it, with interrupts off, and returns so.
+/// Answers a system call: its result goes to RAX. Called on the stack of the
+/// thread that made it, with interrupts off, and returns so.
 ///
 /// # Panics
 ///
-/// When no process runs, which cannot be: only ring 3 gets here.
-pub fn system_call(number: u64, arguments: [u64; 6]) -> u64 {
-    let (next, interrupted) = match sched::current() {
-        // The process is let go of here: `end` does not return.
-        Some(process) => {
-            let next = dispatch(&process, number, arguments);
-            (next, process.is_interrupted())
-        }
+/// When no thread of a program runs, which cannot be: only ring 3 gets here.
+pub fn system_call(registers: &mut Registers) {
+    let next = match sched::current() {
+        // The thread is let go of here: an end does not return.
+        Some(task) => dispatch(&task, registers),
         None => panic!("a system call without a process"),
     };
     let answer = match next {
-        Next::Return(_) if interrupted => sched::end(Ended::Interrupted),
         Next::Return(answer) => answer,
         Next::Yield => {
             sched::yield_now();
             Ok(0)
         }
-        Next::Exit(status) => sched::end(Ended::Exited(status)),
+        Next::Exit(status) => sched::end_thread(status),
+        Next::ExitGroup(status) => sched::end_process(Ended::Exited(status)),
     };
-    answer.unwrap_or_else(Errno::as_result)
+    registers.rax = answer.unwrap_or_else(Errno::as_result);
+    sched::leave_kernel();
 }
 
-fn dispatch(process: &Arc<Process>, call: u64, arguments: [u64; 6]) -> Next {
-    let [a, b, c, d, _, _] = arguments;
-    let answer = match call {
-        number::CLOCK_GETTIME => clock::gettime(process, a, b),
+fn dispatch(task: &Task, registers: &Registers) -> Next {
+    let process = &*task.process;
+    let [a, b, c, d, e, f] = registers.arguments();
+    let answer = match registers.rax {
+        number::CLOCK_GETTIME => clock::gettime(task, a, b),
         number::GETTIMEOFDAY => clock::gettimeofday(process, a, b),
         number::TIME => clock::time(process, a),
-        number::CLOCK_GETRES => clock::getres(process, a, b),
-        // One user, root; a thread is its process.
+        number::CLOCK_GETRES => clock::getres(task, a, b),
+        // One user, root.
         number::GETUID | number::GETEUID | number::GETGID | number::GETEGID => Ok(0),
-        number::GETPID | number::GETTID | number::SET_TID_ADDRESS => Ok(u64::from(process.pid)),
+        number::GETPID => Ok(u64::from(process.pid)),
+        number::GETTID => Ok(u64::from(task.tid)),
         number::ARCH_PRCTL => identity::arch_prctl(process, a, b),
         number::GETCPU => identity::getcpu(process, a, b),
         number::SCHED_YIELD => return Next::Yield,
         // The low eight bits, as wait(2) would give them.
-        number::EXIT | number::EXIT_GROUP => return Next::Exit((a & 0xff) as i32),
+        number::EXIT => return Next::Exit((a & 0xff) as i32),
+        number::EXIT_GROUP => return Next::ExitGroup((a & 0xff) as i32),
+        number::CLONE => at_length(|| threads::clone(task, registers)),
+        number::SET_TID_ADDRESS => threads::set_tid_address(task, a),
+        number::SET_ROBUST_LIST => threads::set_robust_list(b),
+        number::FUTEX => at_length(|| futex::futex(task, [a, b, c, d, e, f])),
+        number::SCHED_SETAFFINITY => affinity::set(task, a, b, c),
+        number::SCHED_GETAFFINITY => affinity::get(task, a, b, c),
         number::WRITE => at_length(|| output::write(process, a, b, c)),
         number::WRITEV => at_length(|| output::writev(process, a, b, c)),
         number::BRK => at_length(|| memory::brk(process, a)),

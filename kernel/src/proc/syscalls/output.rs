@@ -37,7 +37,7 @@ pub(super) fn writev(process: &Process, descriptor: u64, vector: u64, count: u64
         let mut entry = [0; 16];
         let at = vector.checked_add(index * 16).ok_or(Errno::Fault);
         let one = at.and_then(|at| {
-            process.memory.lock().space().copy_in(at, &mut entry)?;
+            process.memory().space().copy_in(at, &mut entry)?;
             let (address, length) = pair(entry);
             let wanted = length.min(MAX_BYTES - total);
             Ok((copy(process, address, wanted)?, wanted))
@@ -68,13 +68,13 @@ fn pair(entry: [u8; 16]) -> (u64, u64) {
 /// gigabytes could not be stopped. The others get their turns meanwhile.
 fn copy(process: &Process, address: u64, length: u64) -> Answer {
     let mut done = 0;
-    while done < length && !process.is_interrupted() {
+    while done < length && !process.is_ending() {
         let mut chunk = [0; CHUNK as usize];
         let size = (length - done).min(CHUNK);
         let bytes = chunk.get_mut(..size as usize).unwrap_or_default();
         let from = address.checked_add(done).ok_or(Errno::Fault);
         let copied = from.and_then(|from| {
-            process.memory.lock().space().copy_in(from, bytes)?;
+            process.memory().space().copy_in(from, bytes)?;
             Ok(())
         });
         match copied {
