@@ -1,4 +1,9 @@
-//! The local APIC in its memory-mapped form: the tick, the end of interrupt.
+//! The local APIC: the tick, the end of interrupt, messages to other CPUs.
+//!
+//! It comes in two forms. In xAPIC mode its registers are a page of memory and
+//! its ID has 8 bits; in x2APIC mode they are model-specific registers, at 0x800
+//! and a sixteenth of their offset in the page, and the ID has 32. What differs
+//! is behind [`Access`]; the driver is the same.
 //!
 //! The timer counts down from an initial count at the bus (or crystal) rate
 //! over a divisor, and in periodic mode starts over by itself. Its rate is
@@ -11,7 +16,8 @@
 //!
 //! Source: Intel SDM volume 3A, chapter "Advanced Programmable Interrupt
 //! Controller (APIC)": register map (table 12-1), divide configuration (figure
-//! 12-10), timer modes (12.5.4), spurious vector register (figure 12-23).
+//! 12-10), timer modes (12.5.4), interrupt command register (figure 12-12),
+//! spurious vector register (figure 12-23), x2APIC (12.12).
 
 use timecounter::Timecounter;
 
@@ -62,6 +68,13 @@ pub enum Register {
     DivideConfiguration = 0x3E0,
 }
 
+/// The first of the registers in x2APIC mode.
+const X2APIC_MSRS: u32 = 0x800;
+/// Delivery status of the interrupt command, in xAPIC mode only.
+const COMMAND_PENDING: u32 = 1 << 12;
+/// Reads of it, some 100 ns each, before the next command is stored anyhow.
+const COMMAND_POLLS: u32 = 10_000;
+
 const LVT_MASKED: u32 = 1 << 16;
 const LVT_TIMER_PERIODIC: u32 = 1 << 17;
 /// Delivery mode "NMI" of a local vector table entry.
@@ -108,32 +121,189 @@ pub fn initial_count(timer_hz: u64, hz: u32) -> Option<u32> {
     u32::try_from(count).ok().filter(|&count| count != 0)
 }
 
-/// The local APIC of the calling CPU.
-///
-/// All CPUs see their own behind the same address, so one value serves all;
-/// each method acts on the CPU that calls it.
-#[derive(Debug)]
-pub struct Lapic<M> {
-    registers: M,
+/// Puts the calling CPU's local APIC into x2APIC mode. It must be enabled; there
+/// is no way back but through [`Location::Disabled`].
+pub fn enter_x2apic<M: Msr>(msr: &M) {
+    msr.write(
+        APIC_BASE_MSR,
+        msr.read(APIC_BASE_MSR) | APIC_BASE_ENABLE | APIC_BASE_X2APIC,
+    );
 }
 
-impl<M: Mmio> Lapic<M> {
-    /// Over its register page.
-    pub const fn new(registers: M) -> Self {
+/// How the registers are reached.
+pub trait Access: Sync {
+    /// Loads a register.
+    fn get(&self, register: Register) -> u32;
+    /// Stores to a register. Not to the two of the interrupt command.
+    fn set(&self, register: Register, value: u32);
+    /// The ID.
+    fn id(&self) -> u32;
+    /// Stores an interrupt command, which sends it. Interrupts are off.
+    fn command(&self, destination: u32, command: u32);
+}
+
+/// xAPIC mode: a page of memory.
+impl<M: Mmio> Access for M {
+    #[inline]
+    fn get(&self, register: Register) -> u32 {
+        self.read(register as u16)
+    }
+
+    #[inline]
+    fn set(&self, register: Register, value: u32) {
+        self.write(register as u16, value);
+    }
+
+    fn id(&self) -> u32 {
+        self.get(Register::Id) >> 24
+    }
+
+    fn command(&self, destination: u32, command: u32) {
+        // One that is still on its way must not be overwritten. It takes a
+        // microsecond; one that never leaves is not worth waiting for.
+        for _ in 0..COMMAND_POLLS {
+            if self.get(Register::CommandLow) & COMMAND_PENDING == 0 {
+                break;
+            }
+        }
+        self.set(Register::CommandHigh, destination << 24);
+        self.set(Register::CommandLow, command);
+    }
+}
+
+/// x2APIC mode: model-specific registers.
+#[derive(Clone, Copy, Debug)]
+pub struct X2Apic<S>(pub S);
+
+impl<S: Msr + Sync> Access for X2Apic<S> {
+    #[inline]
+    fn get(&self, register: Register) -> u32 {
+        self.0.read(msr_of(register)) as u32
+    }
+
+    #[inline]
+    fn set(&self, register: Register, value: u32) {
+        self.0.write(msr_of(register), u64::from(value));
+    }
+
+    fn id(&self) -> u32 {
+        self.get(Register::Id)
+    }
+
+    fn command(&self, destination: u32, command: u32) {
+        // One register of 64 bits, and nothing to wait for.
+        let value = u64::from(destination) << 32 | u64::from(command);
+        self.0.write(msr_of(Register::CommandLow), value);
+    }
+}
+
+const fn msr_of(register: Register) -> u32 {
+    X2APIC_MSRS + (register as u32 >> 4)
+}
+
+/// Registers in the form that was found at run time.
+#[derive(Clone, Copy, Debug)]
+pub enum Registers<M, S> {
+    /// xAPIC mode.
+    Memory(M),
+    /// x2APIC mode.
+    Msrs(X2Apic<S>),
+}
+
+impl<M: Mmio, S: Msr + Sync> Access for Registers<M, S> {
+    #[inline]
+    fn get(&self, register: Register) -> u32 {
+        match self {
+            Self::Memory(memory) => memory.get(register),
+            Self::Msrs(msrs) => msrs.get(register),
+        }
+    }
+
+    #[inline]
+    fn set(&self, register: Register, value: u32) {
+        match self {
+            Self::Memory(memory) => memory.set(register, value),
+            Self::Msrs(msrs) => msrs.set(register, value),
+        }
+    }
+
+    fn id(&self) -> u32 {
+        match self {
+            Self::Memory(memory) => memory.id(),
+            Self::Msrs(msrs) => msrs.id(),
+        }
+    }
+
+    fn command(&self, destination: u32, command: u32) {
+        match self {
+            Self::Memory(memory) => memory.command(destination, command),
+            Self::Msrs(msrs) => msrs.command(destination, command),
+        }
+    }
+}
+
+/// A message from one CPU to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// An interrupt at a vector, 16 or more.
+    Interrupt(u8),
+    /// A non-maskable interrupt.
+    Nmi,
+    /// A reset into waiting for a start-up message.
+    Init,
+    /// A start at this page, in real mode, for a CPU that waits for one.
+    StartUp(u8),
+}
+
+impl Message {
+    /// The low half of the interrupt command: delivery mode in bits 10:8, level
+    /// "assert" in bit 14, edge triggered, physical destination.
+    const fn command(self) -> u32 {
+        const ASSERT: u32 = 1 << 14;
+        match self {
+            Self::Interrupt(vector) => ASSERT | vector as u32,
+            Self::Nmi => ASSERT | 0b100 << 8,
+            Self::Init => ASSERT | 0b101 << 8,
+            Self::StartUp(page) => ASSERT | 0b110 << 8 | page as u32,
+        }
+    }
+}
+
+/// The local APIC of the calling CPU.
+///
+/// All CPUs see their own behind the same addresses, so one value serves all;
+/// each method acts on the CPU that calls it.
+#[derive(Debug)]
+pub struct Lapic<A> {
+    registers: A,
+}
+
+impl<A: Access> Lapic<A> {
+    /// Over its registers.
+    pub const fn new(registers: A) -> Self {
         Self { registers }
     }
 
     fn get(&self, register: Register) -> u32 {
-        self.registers.read(register as u16)
+        self.registers.get(register)
     }
 
     fn set(&self, register: Register, value: u32) {
-        self.registers.write(register as u16, value);
+        self.registers.set(register, value);
     }
 
     /// Its ID, which the MADT and the interrupt command register name it by.
-    pub fn id(&self) -> u8 {
-        (self.get(Register::Id) >> 24) as u8
+    pub fn id(&self) -> u32 {
+        self.registers.id()
+    }
+
+    /// Sends a message to the CPU whose local APIC has the ID `destination`;
+    /// in xAPIC mode only its low 8 bits count, and 255 is everybody.
+    ///
+    /// The caller has interrupts off: the command is two stores in xAPIC mode,
+    /// between which no handler may send another.
+    pub fn send(&self, destination: u32, message: Message) {
+        self.registers.command(destination, message.command());
     }
 
     /// Turns it on with everything masked but NMI, and accepts interrupts of

@@ -13,6 +13,9 @@ const LOCAL_APIC_ADDRESS: usize = 36;
 const FLAGS: usize = 40;
 const ENTRIES: usize = 44;
 
+/// The destination that means every processor in xAPIC mode.
+const XAPIC_EVERYBODY: u32 = 255;
+
 /// Bit 0 of the table's flags: there is a pair of i8259 as well.
 const PCAT_COMPAT: u32 = 1;
 /// Bits of a processor's flags.
@@ -123,6 +126,31 @@ impl<'a> Madt<'a> {
         self.0
             .u32(FLAGS)
             .is_some_and(|flags| flags & PCAT_COMPAT != 0)
+    }
+
+    /// The APIC IDs of the processors that can be used now, in the table's
+    /// order, each once.
+    ///
+    /// A processor can be listed in both forms, and broken firmware lists one
+    /// twice. In xAPIC mode (`x2apic` false) a message cannot be sent to an ID
+    /// above 254, so those processors are left out.
+    pub fn processors(&self, x2apic: bool) -> impl Iterator<Item = u32> {
+        let usable = move |entry| match entry {
+            Entry::Processor {
+                apic_id,
+                enabled: true,
+                ..
+            } => Some(apic_id).filter(|&id| x2apic || id < XAPIC_EVERYBODY),
+            _ => None,
+        };
+        let table = *self;
+        let ids = self.entries().enumerate();
+        ids.filter_map(move |(at, entry)| usable(entry).map(|id| (at, id)))
+            .filter(move |&(at, id)| {
+                let mut earlier = table.entries().take(at).filter_map(usable);
+                earlier.all(|other| other != id)
+            })
+            .map(|(_, id)| id)
     }
 
     /// The entries, in the table's order.

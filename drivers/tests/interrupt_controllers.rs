@@ -1,10 +1,13 @@
 //! The local APIC against its model, and the i8259 pair's commands.
 
-use drivers::bus::Mmio;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use drivers::bus::{Mmio, Msr};
 use drivers::calibrate::{CalibrationError, Limits};
 use drivers::hpet::Hpet;
 use drivers::i8259::{self, BadVector};
-use drivers::lapic::{self, Lapic, Location, Register};
+use drivers::lapic::{self, Lapic, Location, Message, Register, Registers, X2Apic};
 use drivers::sim::{Clock, CpuidTable, HpetModel, LapicModel, PortsModel, ProcessorModel};
 
 fn machine(bus_hz: u64) -> (Clock, LapicModel, Hpet<HpetModel>, ProcessorModel) {
@@ -64,6 +67,94 @@ fn enabling_masks_everything_but_nmi_before_it_turns_on() {
         place(Register::LvtTimer) < place(Register::SpuriousVector),
         "masked first: {offsets:x?}"
     );
+}
+
+/// Registers that keep what is written to them.
+#[derive(Default)]
+struct MsrTable(Mutex<(BTreeMap<u32, u64>, Vec<(u32, u64)>)>);
+
+impl Msr for &MsrTable {
+    fn read(&self, number: u32) -> u64 {
+        let table = self.0.lock().expect("not poisoned");
+        table.0.get(&number).copied().unwrap_or(0)
+    }
+
+    fn write(&self, number: u32, value: u64) {
+        let mut table = self.0.lock().expect("not poisoned");
+        table.0.insert(number, value);
+        table.1.push((number, value));
+    }
+}
+
+#[test]
+fn a_message_is_stored_with_its_destination_first() {
+    let (_, chip, ..) = machine(1_000_000_000);
+    let lapic = Lapic::new(chip.clone());
+    let cases = [
+        (Message::Interrupt(0xED), 0x40ED),
+        (Message::Nmi, 0x4400),
+        (Message::Init, 0x4500),
+        (Message::StartUp(0x9A), 0x469A),
+    ];
+    for (message, command) in cases {
+        let before = chip.writes().len();
+        lapic.send(5, message);
+        let expected = [
+            (Register::CommandHigh as u16, 5 << 24),
+            (Register::CommandLow as u16, command),
+        ];
+        assert_eq!(
+            chip.writes().get(before..),
+            Some(&expected[..]),
+            "{message:?}: the low half sends"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_never_leaves_does_not_hold_up_the_next_for_ever() {
+    let (_, chip, ..) = machine(1_000_000_000);
+    chip.write(Register::CommandLow as u16, 1 << 12);
+    Lapic::new(chip.clone()).send(1, Message::Nmi);
+    assert_eq!(
+        chip.register(Register::CommandLow),
+        0x4400,
+        "stored in the end"
+    );
+}
+
+#[test]
+fn in_x2apic_mode_the_registers_are_msrs_and_a_message_is_one_store() {
+    let table = MsrTable::default();
+    (&table).write(0x802, 0x1_2345);
+    let registers: Registers<LapicModel, &MsrTable> = Registers::Msrs(X2Apic(&table));
+    let lapic = Lapic::new(registers);
+    assert_eq!(lapic.id(), 0x1_2345, "all 32 bits");
+
+    lapic.enable(0xFF);
+    let kept = |number| (&table).read(number);
+    assert_eq!(kept(0x80F), 0x1FF, "spurious vector: on, vector 255");
+    assert_eq!(kept(0x832), 1 << 16, "timer masked");
+    lapic.start_periodic(0x30, 1000);
+    assert_eq!(kept(0x838), 1000, "initial count");
+
+    let before = table.0.lock().expect("not poisoned").1.len();
+    lapic.send(0x1_0001, Message::Interrupt(0xED));
+    let writes = table.0.lock().expect("not poisoned").1.clone();
+    assert_eq!(
+        writes.get(before..),
+        Some(&[(0x830, 0x1_0001_0000_40ED)][..]),
+        "destination above, command below"
+    );
+}
+
+#[test]
+fn x2apic_mode_is_entered_with_the_address_kept() {
+    let table = MsrTable::default();
+    (&table).write(0x1B, 0xFEE0_0900);
+    lapic::enter_x2apic(&&table);
+    assert_eq!((&table).read(0x1B), 0xFEE0_0D00, "one bit more");
+    assert_eq!(lapic::locate(&&table), Location::X2Apic, "and it is");
 }
 
 #[test]

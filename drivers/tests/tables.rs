@@ -160,6 +160,77 @@ fn a_header_that_claims_more_than_there_is_is_refused() {
     assert_eq!(error, TableError::Short, "less than a header");
 }
 
+/// A type 0 entry.
+fn local_apic(id: u8, flags: u8) -> [u8; 8] {
+    [0, 8, id, id, flags, 0, 0, 0]
+}
+
+/// A type 9 entry.
+fn local_x2apic(id: u32, flags: u8) -> [u8; 16] {
+    let [a, b, c, d] = id.to_le_bytes();
+    [9, 16, 0, 0, a, b, c, d, flags, 0, 0, 0, a, b, c, d]
+}
+
+fn processors(entries: &[&[u8]], x2apic: bool) -> Vec<u32> {
+    let bytes = madt(entries);
+    let madt = Madt::new(&bytes).expect("well formed");
+    madt.processors(x2apic).collect()
+}
+
+#[test]
+fn processors_come_in_the_tables_order_whatever_their_form() {
+    let table: &[&[u8]] = &[
+        &local_x2apic(7, 1),
+        &local_apic(0, 1),
+        &local_x2apic(300, 1),
+        &local_apic(2, 1),
+    ];
+    assert_eq!(processors(table, true), [7, 0, 300, 2], "x2APIC mode");
+    assert_eq!(
+        processors(table, false),
+        [7, 0, 2],
+        "xAPIC mode cannot reach 300"
+    );
+}
+
+#[test]
+fn a_processor_that_is_listed_twice_is_one() {
+    let table: &[&[u8]] = &[
+        &local_apic(0, 1),
+        &local_apic(1, 1),
+        &local_x2apic(1, 1),
+        &local_x2apic(0, 1),
+        &local_apic(1, 1),
+    ];
+    assert_eq!(processors(table, true), [0, 1], "once each");
+}
+
+#[test]
+fn a_disabled_processor_is_left_out_and_does_not_hide_an_enabled_one() {
+    let table: &[&[u8]] = &[
+        &local_apic(0, 1),
+        &local_apic(1, 0),
+        &local_apic(2, 2),
+        &local_x2apic(1, 1),
+    ];
+    assert_eq!(
+        processors(table, true),
+        [0, 1],
+        "disabled and online capable are not enabled"
+    );
+}
+
+#[test]
+fn nobody_has_the_id_that_means_everybody() {
+    let table: &[&[u8]] = &[
+        &local_apic(254, 1),
+        &local_apic(255, 1),
+        &local_x2apic(255, 1),
+    ];
+    assert_eq!(processors(table, false), [254], "255 is a broadcast");
+    assert_eq!(processors(table, true), [254, 255], "an ID as any other");
+}
+
 #[test]
 fn a_madt_gives_processors_controllers_and_overrides() {
     let bytes = madt(&[
@@ -261,6 +332,8 @@ fn decode_everything(bytes: &[u8]) -> usize {
     let _ = hpet_address(bytes);
     Madt::new(bytes).map_or(0, |madt| {
         let _ = madt.local_apic_address();
+        let all = madt.processors(true).count();
+        assert!(madt.processors(false).count() <= all, "fewer are reached");
         madt.entries().count()
     })
 }
