@@ -6,7 +6,7 @@ use super::{Outcome, Session, run_rc};
 use crate::arch::exit::{self, ExitStatus};
 use crate::arch::percpu;
 use crate::mm::{PAGE_SIZE, frames};
-use crate::sysctl::clock::{Around, ClockSystem, Role};
+use crate::sysctl::clock::{Around, ClockSystem};
 use crate::sysctl::{Errno, System};
 use crate::tunables::Tunables;
 use crate::{archive, console, proc, time};
@@ -31,7 +31,7 @@ pub fn run(tunables: &Tunables) -> ! {
         tsc_skew: Vec::new,
         tsc_resync: || Err(Errno::Unsupported),
         watchdog: time::watchdog::set_interval,
-        role: Role::default,
+        role: time::role,
         // Programs in the background run meanwhile.
         relax: proc::idle,
     };

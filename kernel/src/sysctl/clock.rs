@@ -2,6 +2,7 @@
 
 use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Skew, Statistic, System};
 use crate::cpuset::MAX_CPUS;
+use crate::time::role::Role;
 use crate::tunables::Tunables;
 use crate::{klog, time};
 use alloc::string::{String, ToString};
@@ -51,20 +52,9 @@ pub struct Around {
     /// Sets the seconds between two checks of the active counter.
     pub watchdog: fn(u32),
     /// What the windups of all CPUs met with.
-    pub role: fn() -> Role,
+    pub role: fn() -> &'static Role,
     /// Called while a change of counter waits for the next tick.
     pub relax: fn(),
-}
-
-/// Counts of what happens to windups on many CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Role {
-    /// Times another CPU took them over.
-    pub take_overs: u64,
-    /// Those that found another CPU inside one.
-    pub busy: u64,
-    /// Take-overs that failed, since that CPU was stopped inside.
-    pub held: u64,
 }
 
 impl ClockSystem {
@@ -172,9 +162,9 @@ impl System for ClockSystem {
         match statistic {
             Statistic::Syscalls => (self.around.syscalls)(),
             Statistic::LatePublications => counted.late_publications(),
-            Statistic::TakeOvers => (self.around.role)().take_overs,
-            Statistic::BusyWindups => (self.around.role)().busy,
-            Statistic::HeldWindups => (self.around.role)().held,
+            Statistic::TakeOvers => (self.around.role)().take_overs(),
+            Statistic::BusyWindups => (self.around.role)().busy(),
+            Statistic::HeldWindups => (self.around.role)().held(),
             Statistic::BackwardSamples => counted.backward_samples(),
             Statistic::MissedWraps => counted.missed_wraps(),
             Statistic::Rebased => counted.rebased(),

@@ -1,7 +1,8 @@
-use super::{Around, ClockSystem, Role};
+use super::{Around, ClockSystem};
 use crate::shell::fake::FakeMachine;
 use crate::shell::{Outcome, execute};
 use crate::sysctl::{Chip, Errno, System};
+use crate::time::role::Role;
 use crate::tunables::Tunables;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -75,10 +76,9 @@ fn system(tunables: &Tunables) -> ClockSystem {
         tsc_skew: Vec::new,
         tsc_resync: || Err(Errno::Busy),
         watchdog: |_| {},
-        role: || Role {
-            take_overs: 1,
-            busy: 2,
-            held: 3,
+        role: || {
+            static ROLE: Role = Role::new();
+            &ROLE
         },
         relax: || {},
     };

@@ -8,6 +8,7 @@
 mod counters;
 #[cfg(feature = "faults")]
 pub mod faults;
+pub mod role;
 #[cfg(target_os = "none")]
 mod tick;
 pub mod watchdog;
@@ -24,7 +25,7 @@ use crate::klog;
 #[cfg(target_os = "none")]
 pub use counters::{Facts, facts, hpet_page, init, page_frame};
 #[cfg(target_os = "none")]
-pub use tick::{is_ticking, start_ticking, tick};
+pub use tick::{is_ticking, role, start_ticking, tick, tick_for};
 
 /// The timehands page. Programs map the frame it lies in, and nothing else
 /// does.

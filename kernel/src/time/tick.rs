@@ -9,6 +9,7 @@ use timecounter::tick::{ticks_per_windup, windup_period_us};
 use super::CLOCK;
 #[cfg(feature = "faults")]
 use super::faults::hold;
+use super::role::{Role, Turn};
 use crate::arch::{lapic, percpu};
 use crate::klog;
 
@@ -44,17 +45,48 @@ pub fn is_ticking() -> bool {
     TICKING.load(Ordering::Relaxed)
 }
 
-/// Ticks since the latest windup.
+/// Ticks since the latest windup, of the CPU that winds up.
 static TICKS: AtomicU32 = AtomicU32::new(0);
 
-/// A tick: announces the next segment of the clock if it is the turn of one.
+/// Whose turn the windups are.
+static ROLE: Role = Role::new();
+
+/// What came of the windups of all CPUs.
+pub fn role() -> &'static Role {
+    &ROLE
+}
+
+/// A tick of this CPU, with interrupts off.
 pub fn tick() {
-    let ticks = TICKS.fetch_add(1, Ordering::Relaxed) + 1;
-    if ticks < ticks_per_windup(super::hz()) {
+    tick_for(1);
+}
+
+/// An interrupt of this CPU for so many ticks at once, with interrupts off:
+/// announces the next segment of the clock if that is this CPU's role and if it
+/// is the turn of one.
+pub fn tick_for(ticks: u32) {
+    let cpu = percpu::number();
+    #[cfg(feature = "faults")]
+    hold::before(&CLOCK, cpu);
+    let turn = ROLE.tick(cpu, ticks);
+    #[cfg(feature = "faults")]
+    let turn = match turn {
+        // It can be held in a windup only if it makes one.
+        Turn::Not if hold::is_asked_of(cpu) => Turn::Mine,
+        turn => turn,
+    };
+    if turn == Turn::Not {
+        return;
+    }
+    let since = TICKS
+        .fetch_add(ticks, Ordering::Relaxed)
+        .saturating_add(ticks);
+    if since < ticks_per_windup(super::hz()) && turn == Turn::Mine {
         return;
     }
     TICKS.store(0, Ordering::Relaxed);
-    let done = windup(percpu::number());
+    let done = windup(cpu);
+    ROLE.done(turn, done);
     if done == Windup::Switched {
         super::log_bearable_stall(&CLOCK);
     }
@@ -69,6 +101,5 @@ fn windup(_cpu: usize) -> Windup {
 /// Winds up, unless a test has something else in mind.
 #[cfg(feature = "faults")]
 fn windup(cpu: usize) -> Windup {
-    hold::before(&CLOCK, cpu);
     hold::windup(&CLOCK, cpu)
 }

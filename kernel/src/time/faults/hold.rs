@@ -167,6 +167,14 @@ pub fn latest() -> String {
     report.map_or_else(|| "none".to_string(), |report| report.to_string())
 }
 
+/// Whether a CPU is to be held inside a windup.
+pub fn is_asked_of(cpu: usize) -> bool {
+    PENDING.load(Ordering::Relaxed)
+        && REQUEST.with(|asked| {
+            asked.is_some_and(|request| request.cpu == cpu && request.place != Place::Before)
+        })
+}
+
 /// Takes the request for this CPU, if it is of that kind.
 fn take(cpu: usize, inside: bool) -> Option<Request> {
     if !PENDING.load(Ordering::Relaxed) {
