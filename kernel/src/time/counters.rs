@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use drivers::bus::OrderedRead;
 use drivers::calibrate::Calibration;
 use drivers::cpuid::TscFacts;
+use drivers::madt::Madt;
 use drivers::native::{Ports, Processor, RegisterWindow};
 use drivers::probe::{self, Counters, Machine, Options};
 use drivers::tsc;
@@ -12,6 +13,7 @@ use timecounter::Timecounter;
 
 use super::{CLOCK, DEFAULT_HZ};
 use crate::arch;
+use crate::cpuset::MAX_CPUS;
 use crate::mm::mmio;
 use crate::mm::paging::SharedFrame;
 use crate::tunables::Tunables;
@@ -44,8 +46,9 @@ pub fn init(tunables: &Tunables) {
 
     let tsc_facts = TscFacts::read(&Processor);
     let options = Options {
-        cpus: 1,
-        tsc_in_step: true,
+        cpus: processors(tunables),
+        // Nobody has compared them yet.
+        tsc_in_step: tunables.smp_tsc.unwrap_or(false),
         disable_tsc: tunables.disable_tsc,
         disable_tsc_calibration: tunables.disable_tsc_calibration,
         invariant_tsc: tunables.invariant_tsc,
@@ -85,6 +88,15 @@ pub fn init(tunables: &Tunables) {
     }
     register_all(found, tunables);
     choose(tunables);
+}
+
+/// Processors that will run: those that the tables name, unless an operator
+/// wants one alone.
+fn processors(tunables: &Tunables) -> u32 {
+    let madt = acpi::table(b"APIC").and_then(|bytes| Madt::new(bytes).ok());
+    let several = madt.filter(|_| !tunables.smp_disabled);
+    let count = several.map_or(1, |madt| madt.processors(true).count());
+    u32::try_from(count.clamp(1, MAX_CPUS)).unwrap_or(1)
 }
 
 /// Bytes of a chip's registers.
