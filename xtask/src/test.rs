@@ -42,6 +42,7 @@ const GROUPS: &[Group] = &[
         [
             "guest",
             "processes",
+            "threads",
             "user_reads",
             "syscall_timing",
             "tunables",

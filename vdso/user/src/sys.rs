@@ -2,6 +2,7 @@
 //!
 //! * `call`: the `syscall` instruction, wrapped one function a call so that
 //!   each takes types which make it sound.
+//! * [`clone`](mod@clone): threads, futexes and affinity, for testing a kernel's.
 //! * [`BadPointer`]: the same with pointers that a kernel must refuse.
 //! * [`Process`] and the entry point: what the kernel left on the stack.
 //! * [`Function`]: calls into the vDSO.
@@ -10,6 +11,7 @@
 
 mod bad_pointer;
 mod call;
+pub mod clone;
 pub mod fault;
 mod function;
 #[cfg(feature = "program")]
