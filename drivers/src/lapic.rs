@@ -138,6 +138,10 @@ pub trait Access: Sync {
     fn set(&self, register: Register, value: u32);
     /// The ID.
     fn id(&self) -> u32;
+    /// Whether this is x2APIC mode.
+    fn is_x2apic(&self) -> bool {
+        false
+    }
     /// Stores an interrupt command, which sends it. Interrupts are off.
     fn command(&self, destination: u32, command: u32);
 }
@@ -190,6 +194,10 @@ impl<S: Msr + Sync> Access for X2Apic<S> {
         self.get(Register::Id)
     }
 
+    fn is_x2apic(&self) -> bool {
+        true
+    }
+
     fn command(&self, destination: u32, command: u32) {
         // One register of 64 bits, and nothing to wait for.
         let value = u64::from(destination) << 32 | u64::from(command);
@@ -232,6 +240,10 @@ impl<M: Mmio, S: Msr + Sync> Access for Registers<M, S> {
             Self::Memory(memory) => memory.id(),
             Self::Msrs(msrs) => msrs.id(),
         }
+    }
+
+    fn is_x2apic(&self) -> bool {
+        matches!(self, Self::Msrs(_))
     }
 
     fn command(&self, destination: u32, command: u32) {
@@ -295,6 +307,11 @@ impl<A: Access> Lapic<A> {
     /// Its ID, which the MADT and the interrupt command register name it by.
     pub fn id(&self) -> u32 {
         self.registers.id()
+    }
+
+    /// Whether it is driven in x2APIC mode, where IDs have 32 bits.
+    pub fn is_x2apic(&self) -> bool {
+        self.registers.is_x2apic()
     }
 
     /// Sends a message to the CPU whose local APIC has the ID `destination`;

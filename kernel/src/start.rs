@@ -4,14 +4,14 @@
 //! memory for the stacks of the exceptions, exceptions before anything that
 //! may raise one, the RAM disk for the tunables, tables and tunables for the
 //! clock, the clock for the vDSO (which reads the TSC as the clock found it
-//! cheapest), and the clock before the first tick. What the machine lacks is a
-//! line in the log where the kernel can do without it, and a panic where it
-//! cannot.
+//! cheapest), the clock before the other CPUs, whose start is timed by it, and
+//! before the first tick. What the machine lacks is a line in the log where the
+//! kernel can do without it, and a panic where it cannot.
 
 use bootloader_api::{BootInfo, BootloaderConfig};
 
 use crate::arch::trap::{Exception, TrapFrame};
-use crate::arch::{cpu, gdt, idt, lapic, syscall};
+use crate::arch::{cpu, gdt, idt, lapic, percpu, smp, syscall};
 use crate::tunables::Tunables;
 use crate::{acpi, archive, console, klog, mm, proc, shell, time};
 
@@ -26,6 +26,7 @@ pub static LOADER: BootloaderConfig = {
 /// The kernel's first function, on the loader's stack, interrupts off.
 pub fn start(boot: &'static mut BootInfo) -> ! {
     let boot: &'static BootInfo = boot;
+    percpu::init();
     console::init();
     klog!("Timehands {}", env!("CARGO_PKG_VERSION"));
 
@@ -39,7 +40,8 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
         );
     }
 
-    gdt::init().unwrap_or_else(|error| panic!("{error}"));
+    gdt::prepare(percpu::number()).unwrap_or_else(|error| panic!("{error}"));
+    gdt::load(percpu::number());
     idt::init();
     syscall::init();
 
@@ -54,6 +56,7 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
     }
     let tunables = tunables();
     time::init(&tunables);
+    smp::start_all(tunables.smp_disabled);
     let read = time::facts().and_then(|facts| facts.ordered_read);
     match archive::file(proc::vdso::PATH).map(|file| proc::vdso::init(file, read)) {
         Some(Ok(())) => {}
@@ -79,7 +82,9 @@ fn tunables() -> Tunables {
 /// One tick, with interrupts off, on the stack of what it interrupted.
 pub(crate) fn tick(frame: &mut TrapFrame) {
     time::tick();
-    console::poll();
+    if percpu::number() == 0 {
+        console::poll();
+    }
     proc::tick(frame.from_user());
 }
 

@@ -3,7 +3,13 @@
 //! Every thread is in the kernel on its own stack when it is switched away
 //! from, so a switch only has to exchange stack pointers: the registers that
 //! the calling convention lets a function change are dead at the call, the
-//! rest are pushed. There is one CPU; interrupts are off during a switch.
+//! rest are pushed. Interrupts are off during a switch.
+//!
+//! **Leaving a thread.** Until its stack pointer is stored, a thread cannot be
+//! run elsewhere, and the one who stores it stands on its stack. So the thread
+//! that is switched *to* says that the other is suspended ([`finish`]), and who
+//! wants to run a thread too early waits for that. The wait is a few
+//! instructions long, and ends: see the scheduler on why it has no circle.
 //!
 //! **Vector registers.** The kernel is compiled without them, so they hold the
 //! program's values all the time that it is in the kernel, and are saved only
@@ -11,20 +17,19 @@
 //! (CR4.OSXSAVE is clear, which CPUID shows to programs).
 
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::FsBase;
 
+use super::percpu::{self, NOBODY};
 use super::thread::{POOL, RUNNING, SUSPENDED, ThreadId};
 use super::{gdt, syscall};
-
-/// The slot that is running.
-static CURRENT: AtomicUsize = AtomicUsize::new(ThreadId::BOOT.0);
+use crate::sync::without_interrupts;
 
 /// The running thread.
 pub fn current() -> ThreadId {
-    ThreadId(CURRENT.load(Ordering::Relaxed))
+    without_interrupts(|| ThreadId(percpu::here().current.load(Ordering::Relaxed)))
 }
 
 /// Suspends the running thread and runs `to`; returns when somebody switches
@@ -35,7 +40,8 @@ pub fn current() -> ThreadId {
 ///
 /// # Panics
 ///
-/// When `to` does not exist, or interrupts are on.
+/// When `to` does not exist, or interrupts are on. A thread that is running
+/// elsewhere and does not leave is waited for, for ever.
 pub fn switch(to: ThreadId) {
     assert!(
         !x86_64::instructions::interrupts::are_enabled(),
@@ -48,12 +54,15 @@ pub fn switch(to: ThreadId) {
     let (Some(old), Some(new)) = (POOL.get(from.0), POOL.get(to.0)) else {
         panic!("no such thread");
     };
-    assert_eq!(
+    // Pairs with the release in `finish`: the stack and the registers saved on
+    // it are there.
+    while let Err(state) =
         new.state
-            .compare_exchange(SUSPENDED, RUNNING, Ordering::Acquire, Ordering::Relaxed),
-        Ok(SUSPENDED),
-        "only a suspended thread can be switched to"
-    );
+            .compare_exchange(SUSPENDED, RUNNING, Ordering::Acquire, Ordering::Relaxed)
+    {
+        assert_eq!(state, RUNNING, "there is no such thread any more");
+        core::hint::spin_loop();
+    }
     if old.runs_programs() {
         // SAFETY: the area is 512 bytes, aligned to 16, and this thread's.
         unsafe { core::arch::x86_64::_fxsave64(old.vectors.0.get().cast()) };
@@ -69,15 +78,24 @@ pub fn switch(to: ThreadId) {
         unsafe { gdt::set_kernel_stack(top) };
         syscall::set_kernel_stack(top);
     }
-    CURRENT.store(to.0, Ordering::Relaxed);
-    // Suspended from here on, although this stack is in use for three more
-    // instructions: nobody can look while interrupts are off.
-    old.state.store(SUSPENDED, Ordering::Release);
+    let here = percpu::here();
+    here.current.store(to.0, Ordering::Relaxed);
+    here.leaving.store(from.0, Ordering::Relaxed);
     let load = new.stack_pointer.load(Ordering::Relaxed);
     // SAFETY: `load` was stored by `exchange` for a thread that was suspended
     // by it, or by `Thread::user` in the same form. The stack is mapped: a
     // thread's stack goes only when the thread does, which frees the slot.
     unsafe { exchange(old.stack_pointer.as_ptr(), load) };
+    finish();
+}
+
+/// Says that the thread that this CPU left is suspended. The first thing that a
+/// thread does when it was switched to, with interrupts off.
+extern "sysv64" fn finish() {
+    let leaving = percpu::here().leaving.swap(NOBODY, Ordering::Relaxed);
+    if let Some(old) = POOL.get(leaving) {
+        old.state.store(SUSPENDED, Ordering::Release);
+    }
 }
 
 /// Sets the running program's FS base. False for a non-canonical address,
@@ -134,6 +152,8 @@ unsafe extern "sysv64" fn exchange(save: *mut u64, load: u64) {
 #[unsafe(naked)]
 pub(super) unsafe extern "sysv64" fn enter_program() {
     naked_asm!(
+        // 18 words below a top that is 16-byte aligned, so the call is too.
+        "call {finish}",
         "pop r15",
         "pop r14",
         "pop r13",
@@ -149,6 +169,8 @@ pub(super) unsafe extern "sysv64" fn enter_program() {
         "pop rax",
         "mov rcx, [rsp]",
         "mov r11, [rsp + 16]",
+        "swapgs",
         "iretq",
+        finish = sym finish,
     )
 }

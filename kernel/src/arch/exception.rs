@@ -22,6 +22,12 @@ pub mod vector {
     pub const FIRST_INTERRUPT: u64 = 32;
     /// First of the 16 vectors the i8259 pair is moved to, all masked.
     pub const I8259: u8 = 32;
+    /// From another CPU: look for another thread to run.
+    pub const RESCHEDULE: u8 = 0xe8;
+    /// From another CPU: run what it asks.
+    pub const CALL: u8 = 0xe9;
+    /// From another CPU: flush the TLB.
+    pub const FLUSH: u8 = 0xea;
     /// The local APIC's timer.
     pub const TICK: u8 = 0xec;
     /// An interrupt that vanished before it was delivered.

@@ -40,8 +40,9 @@ pub fn power_off(status: ExitStatus) -> ! {
     stop(status)
 }
 
-/// Ends the machine without a closing line.
+/// Ends the machine without a closing line; the other CPUs stop first.
 pub fn stop(status: ExitStatus) -> ! {
+    super::ipi::halt_others();
     super::ports().write_u32(DEBUG_EXIT, status.value());
     // Still here: there is no such port.
     crate::klog!("The operating system has halted.");

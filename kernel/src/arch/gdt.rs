@@ -10,9 +10,13 @@
 //! | 0x2b | user data |
 //! | 0x33 | user code, 64 bit |
 //! | 0x40 | task state (two entries) |
+//! | 0x7b | the CPU's number, as the segment's limit |
 //!
 //! The order is also what `syscall` and `sysret` ask for: with 0x10 and 0x23
 //! in the STAR register they find every segment at its fixed distance.
+//!
+//! The last is for `lsl`, an instruction of three cycles that tells a program
+//! where it runs. Each CPU has tables of its own.
 //!
 //! Three exceptions have stacks of their own, because they can come when the
 //! current stack pointer is worth nothing: double fault, NMI, machine check.
@@ -31,6 +35,9 @@ pub const USER_DATA: u16 = 0x2b;
 pub const USER_CODE: u16 = 0x33;
 /// Task state.
 pub const TASK_STATE: u16 = 0x40;
+
+/// A data segment whose limit is the CPU's number.
+pub const CPU_NUMBER: u16 = 0x7b;
 
 /// Index into the task state's interrupt stacks for a double fault.
 pub const DOUBLE_FAULT_STACK: u16 = 0;
@@ -52,13 +59,19 @@ const SEGMENTS: [u64; 8] = [
     0,
 ];
 
-#[cfg(target_os = "none")]
-pub use tables::{init, set_kernel_stack};
+/// The descriptor that holds `number` as its limit: a read-only data segment of
+/// privilege 3 that grows down and has been accessed, as Linux's (SDM 3A,
+/// figure 3-8 and table 3-1).
+fn number_segment(number: usize) -> u64 {
+    let number = number as u64;
+    (number & 0xffff) | (number >> 16 & 0xf) << 48 | 0xf5 << 40
+}
 
 #[cfg(target_os = "none")]
-mod tables {
-    use core::cell::UnsafeCell;
+pub use tables::{load, prepare, set_kernel_stack};
 
+#[cfg(target_os = "none")]
+pub(super) mod tables {
     use x86_64::PrivilegeLevel::Ring0;
     use x86_64::instructions::segmentation::{CS, DS, ES, FS, GS, SS, Segment};
     use x86_64::instructions::tables::load_tss;
@@ -69,69 +82,94 @@ mod tables {
     use x86_64::{VirtAddr, instructions};
 
     use super::{
-        DOUBLE_FAULT_STACK, KERNEL_CODE, KERNEL_DATA, MACHINE_CHECK_STACK, NMI_STACK, SEGMENTS,
-        TASK_STATE,
+        CPU_NUMBER, DOUBLE_FAULT_STACK, KERNEL_CODE, KERNEL_DATA, MACHINE_CHECK_STACK, NMI_STACK,
+        SEGMENTS, TASK_STATE, number_segment,
     };
     use crate::arch::cpu::FatalError;
+    use crate::arch::percpu;
     use crate::mm::stack::KernelStack;
 
-    /// The segments and the two entries of the task state.
-    const ENTRIES: usize = SEGMENTS.len() + 2;
+    /// Up to the CPU's number, which is the last.
+    const ENTRIES: usize = CPU_NUMBER as usize / 8 + 1;
 
-    /// The tables of the one CPU, which the processor reads by address.
-    struct Tables {
-        segments: UnsafeCell<[u64; ENTRIES]>,
-        task_state: UnsafeCell<TaskStateSegment>,
+    /// The tables of one CPU, which the processor reads by address.
+    pub(in crate::arch) struct Tables {
+        segments: [u64; ENTRIES],
+        task_state: TaskStateSegment,
     }
 
-    // SAFETY: written by `init`, before a second thread exists, and by
-    // `set_kernel_stack`, on the CPU whose tables they are and with interrupts
-    // off.
-    unsafe impl Sync for Tables {}
-
-    static TABLES: Tables = Tables {
-        segments: UnsafeCell::new([0; ENTRIES]),
-        task_state: UnsafeCell::new(TaskStateSegment::new()),
-    };
+    impl Tables {
+        pub(in crate::arch) const fn new() -> Self {
+            Self {
+                segments: [0; ENTRIES],
+                task_state: TaskStateSegment::new(),
+            }
+        }
+    }
 
     fn kernel_selector(selector: u16) -> SegmentSelector {
         SegmentSelector::new(selector / 8, Ring0)
     }
 
-    /// Loads segments and task state.
+    /// Fills the tables of a CPU that has not loaded them; to be called again
+    /// for one that never came to it, at no cost.
     ///
     /// # Errors
     ///
     /// [`FatalError::NoStack`] when there is no memory for the interrupt
     /// stacks.
-    pub fn init() -> Result<(), FatalError> {
-        let task_state = TABLES.task_state.get();
+    pub fn prepare(cpu: usize) -> Result<(), FatalError> {
+        let tables = percpu::block(cpu).tables.get();
+        // SAFETY: the CPU does not run, and CPUs are prepared one after the
+        // other by the boot processor, so nobody else refers to its tables.
+        let Tables {
+            segments,
+            task_state,
+        } = unsafe { &mut *tables };
         for index in [DOUBLE_FAULT_STACK, NMI_STACK, MACHINE_CHECK_STACK] {
-            let stack = KernelStack::new().map_err(|_| FatalError::NoStack)?;
-            // SAFETY: this runs once and alone, so nobody else refers to the
-            // task state; the index is one of seven.
-            unsafe { (*task_state).interrupt_stack_table[usize::from(index)] = stack.top() };
-            // The processor uses it from now on, for ever.
-            core::mem::forget(stack);
+            let index = usize::from(index);
+            if task_state.interrupt_stack_table[index].is_null() {
+                let stack = KernelStack::new().map_err(|_| FatalError::NoStack)?;
+                task_state.interrupt_stack_table[index] = stack.top();
+                // The processor uses it from now on, for ever.
+                core::mem::forget(stack);
+            }
         }
-        // SAFETY: the task state is a static, so its address stays good.
+        // SAFETY: the task state is in a static, so its address stays good.
         let Descriptor::SystemSegment(low, high) =
             (unsafe { Descriptor::tss_segment_unchecked(task_state) })
         else {
             return Err(FatalError::NoStack);
         };
-        // SAFETY: as for the task state.
-        let segments = unsafe { &mut *TABLES.segments.get() };
-        let (plain, task) = segments.split_at_mut(SEGMENTS.len());
-        plain.copy_from_slice(&SEGMENTS);
-        task.copy_from_slice(&[low, high]);
+        let task = usize::from(TASK_STATE / 8);
+        let number = usize::from(CPU_NUMBER / 8);
+        for (index, slot) in segments.iter_mut().enumerate() {
+            *slot = if index == task {
+                low
+            } else if index == task + 1 {
+                high
+            } else if index == number {
+                number_segment(cpu)
+            } else {
+                SEGMENTS.get(index).copied().unwrap_or(0)
+            };
+        }
+        Ok(())
+    }
+
+    /// Loads the tables of `cpu`, which must be this one, and prepared.
+    pub fn load(cpu: usize) {
+        let tables = percpu::block(cpu).tables.get();
+        // SAFETY: only an address is made, inside a static.
+        let segments = unsafe { &raw const (*tables).segments };
         let pointer = DescriptorTablePointer {
             limit: (size_of::<[u64; ENTRIES]>() - 1) as u16,
-            base: VirtAddr::from_ptr(TABLES.segments.get()),
+            base: VirtAddr::from_ptr(segments),
         };
-        // SAFETY: the table is a static and holds valid descriptors where the
-        // selectors loaded here point; the data segments that 64-bit code
-        // never looks at get the null selector.
+        // SAFETY: the table is in a static and holds valid descriptors where
+        // the selectors loaded here point; the data segments that 64-bit code
+        // never looks at get the null selector. Interrupts are off while GS
+        // has lost its base.
         unsafe {
             instructions::tables::lgdt(&pointer);
             CS::set_reg(kernel_selector(KERNEL_CODE));
@@ -140,15 +178,15 @@ mod tables {
             ES::set_reg(SegmentSelector::NULL);
             FS::set_reg(SegmentSelector::NULL);
             GS::set_reg(SegmentSelector::NULL);
+            percpu::reload(cpu);
             load_tss(kernel_selector(TASK_STATE));
             // No local descriptors: firmware leaves LDTR with a base of 0, where
             // a program could put a call gate of its own making.
             core::arch::asm!("lldt {0:x}", in(reg) 0u16, options(nostack, preserves_flags));
         }
-        Ok(())
     }
 
-    /// Sets the stack on which an interrupt from user mode arrives.
+    /// Sets the stack on which an interrupt from user mode arrives on this CPU.
     ///
     /// # Safety
     ///
@@ -158,7 +196,11 @@ mod tables {
         crate::sync::without_interrupts(|| {
             // SAFETY: this CPU's own task state, which the processor reads
             // only on an interrupt from user mode, and interrupts are off.
-            unsafe { (*TABLES.task_state.get()).privilege_stack_table[0] = top };
+            unsafe {
+                (*percpu::here().tables.get())
+                    .task_state
+                    .privilege_stack_table[0] = top
+            };
         });
     }
 }
@@ -194,6 +236,19 @@ mod tests {
             "user data"
         );
         assert_eq!(kind(USER_CODE), (3, true, true, false), "user code, 64 bit");
+    }
+
+    #[test]
+    fn the_number_of_a_cpu_is_the_limit_of_a_segment_that_programs_may_ask() {
+        for number in [0, 1, 255, 0xfffff] {
+            let descriptor = number_segment(number);
+            let limit = (descriptor & 0xffff) | (descriptor >> 48 & 0xf) << 16;
+            assert_eq!(limit, number as u64, "limit of CPU {number}");
+            assert_eq!(descriptor >> 55 & 1, 0, "counted in bytes");
+            assert_eq!(descriptor >> 45 & 3, 3, "privilege");
+            assert_eq!(descriptor >> 40 & 0x1f, 0x15, "read-only data, present");
+        }
+        assert_eq!(CPU_NUMBER, 15 * 8 + 3, "entry 15, as Linux has it");
     }
 
     #[test]

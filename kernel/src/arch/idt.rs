@@ -7,18 +7,26 @@
 //! [`TrapFrame`](super::trap::TrapFrame). The kernel is compiled without SSE,
 //! so a program's vector registers are untouched until a switch.
 //!
-//! There is no `swapgs`: the kernel does not use GS, which leaves programs
-//! theirs.
+//! **GS.** What interrupts a program exchanges GS for the kernel's and back
+//! ([`super::percpu`]). A device interrupt that interrupts the kernel finds it
+//! there already: interrupts are off wherever it is not. An exception, an NMI or
+//! a machine check can come at any instruction, also between a `swapgs` and the
+//! instruction next to it that changes the privilege, so those look at the base
+//! itself, whose sign says whose it is.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 
 use x86_64::VirtAddr;
 use x86_64::instructions::tables::lidt;
 use x86_64::structures::DescriptorTablePointer;
 
 use super::gdt;
-use super::trap::{dispatch, vector};
+use super::trap::{TrapFrame, dispatch, vector};
+
+/// IA32_GS_BASE.
+const GS_BASE: u32 = 0xc000_0101;
 
 /// Bytes of a stub: push, push, jump need at most 12.
 const STUB_SIZE: u64 = 16;
@@ -67,10 +75,28 @@ unsafe extern "C" fn common() {
         "push r14",
         "push r15",
         "cld",
+        // RBX remembers across the call whether GS was exchanged.
+        "xor ebx, ebx",
+        "test byte ptr [rsp + {cs}], 3",
+        "jnz 2f",
+        "cmp qword ptr [rsp + {vector}], {first_interrupt}",
+        "jae 3f",
+        "mov ecx, {gs_base}",
+        "rdmsr",
+        "test edx, edx",
+        "js 3f",
+        "2:",
+        "swapgs",
+        "mov ebx, 1",
+        "3:",
         // The processor aligned the stack to 16 before it pushed 5 words; with
         // the 2 of the stub and the 15 above that is aligned again.
         "mov rdi, rsp",
         "call {dispatch}",
+        "test ebx, ebx",
+        "jz 4f",
+        "swapgs",
+        "4:",
         "pop r15",
         "pop r14",
         "pop r13",
@@ -89,6 +115,10 @@ unsafe extern "C" fn common() {
         // Vector and error code.
         "add rsp, 16",
         "iretq",
+        cs = const offset_of!(TrapFrame, cs),
+        vector = const offset_of!(TrapFrame, vector),
+        first_interrupt = const vector::FIRST_INTERRUPT,
+        gs_base = const GS_BASE,
         dispatch = sym dispatch,
     )
 }
@@ -114,7 +144,7 @@ fn gate(handler: u64, stack: Option<u16>, privilege: u64) -> [u64; 2] {
     [low, handler >> 32]
 }
 
-/// Loads the table: every vector leads to the dispatcher.
+/// Fills the table and loads it: every vector leads to the dispatcher.
 pub fn init() {
     // SAFETY: this runs once, before interrupts are on and with no other CPU,
     // so nobody else refers to the table.
@@ -131,6 +161,11 @@ pub fn init() {
         let privilege = if number == vector::BREAKPOINT { 3 } else { 0 };
         *slot = gate(first + number * STUB_SIZE, stack, privilege);
     }
+    load();
+}
+
+/// Loads the table, which all CPUs share, on this one.
+pub fn load() {
     let pointer = DescriptorTablePointer {
         limit: (size_of::<Table>() - 1) as u16,
         base: VirtAddr::from_ptr(TABLE.0.get()),

@@ -1,17 +1,23 @@
-//! The local APIC of this machine: where its registers are, the tick it
-//! drives.
+//! The local APICs of this machine: where their registers are, the tick that
+//! each drives on its CPU, messages between CPUs.
+//!
+//! All are in the mode that firmware left the boot processor's in. The timers
+//! run at one rate, so the boot processor's is measured and counts for all.
 
 use core::fmt;
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use drivers::calibrate::{CalibrationError, Limits};
 use drivers::i8259;
-use drivers::lapic::{self, Lapic, Location};
-use drivers::native::{Processor, RegisterWindow};
+use drivers::lapic::{self, Lapic, Location, Message, Registers, X2Apic};
+use drivers::native::{Msrs, Processor, RegisterWindow};
 use spin::Once;
 use timecounter::Timecounter;
 
 use super::trap::vector;
 use crate::mm::mmio::{self, MmioError};
+use crate::sync::without_interrupts;
 
 /// Why there is no tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +26,8 @@ pub enum LapicError {
     Vector(i8259::BadVector),
     /// Firmware has turned the local APIC off.
     Disabled,
-    /// It is in x2APIC mode, which this kernel does not drive.
+    /// It is in x2APIC mode, and the boot processor's is not: no message of one
+    /// reaches the other.
     X2Apic,
     /// Its registers could not be mapped.
     Unmapped(MmioError),
@@ -38,7 +45,7 @@ impl fmt::Display for LapicError {
         match self {
             Self::Vector(error) => write!(f, "{error}"),
             Self::Disabled => f.write_str("disabled by firmware"),
-            Self::X2Apic => f.write_str("in x2APIC mode"),
+            Self::X2Apic => f.write_str("in x2APIC mode, unlike the first"),
             Self::Unmapped(error) => write!(f, "{error}"),
             Self::NotStarted => f.write_str("not started"),
             Self::Rate(error) => write!(f, "timer: {error}"),
@@ -49,28 +56,69 @@ impl fmt::Display for LapicError {
 
 impl core::error::Error for LapicError {}
 
-static LAPIC: Once<Lapic<RegisterWindow>> = Once::new();
+static LAPIC: Once<Lapic<Registers<RegisterWindow, Msrs>>> = Once::new();
 
-/// Turns the local APIC on, everything masked, and the i8259 pair off.
+/// The initial count of the tick; 0 before there is one.
+static TICK_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Turns the boot processor's local APIC on, everything masked, and the i8259
+/// pair off.
 ///
 /// # Errors
 ///
 /// [`LapicError`]; there is no tick then.
 pub fn init() -> Result<(), LapicError> {
     i8259::remap_and_mask(&super::ports(), vector::I8259).map_err(LapicError::Vector)?;
-    let base = match lapic::locate(&super::msrs()) {
-        Location::Memory(base) => base,
-        Location::X2Apic => return Err(LapicError::X2Apic),
+    let registers = match lapic::locate(&super::msrs()) {
+        Location::Memory(base) => {
+            let registers = mmio::map(base, 4096).map_err(LapicError::Unmapped)?;
+            let window = registers.window();
+            Registers::Memory(window.ok_or(LapicError::Unmapped(MmioError::BadRange))?)
+        }
+        Location::X2Apic => Registers::Msrs(X2Apic(super::msrs())),
         Location::Disabled => return Err(LapicError::Disabled),
     };
-    let registers = mmio::map(base, 4096).map_err(LapicError::Unmapped)?;
-    let window = registers
-        .window()
-        .ok_or(LapicError::Unmapped(MmioError::BadRange))?;
     LAPIC
-        .call_once(|| Lapic::new(window))
+        .call_once(|| Lapic::new(registers))
         .enable(vector::SPURIOUS);
     Ok(())
+}
+
+/// Turns the local APIC of another CPU on, which calls this, in the mode of the
+/// boot processor's.
+///
+/// # Errors
+///
+/// [`LapicError::NotStarted`], [`LapicError::Disabled`], [`LapicError::X2Apic`].
+pub(super) fn init_here() -> Result<(), LapicError> {
+    let lapic = LAPIC.get().ok_or(LapicError::NotStarted)?;
+    match (lapic::locate(&super::msrs()), lapic.is_x2apic()) {
+        (Location::Memory(_), true) => lapic::enter_x2apic(&super::msrs()),
+        (Location::X2Apic, false) => return Err(LapicError::X2Apic),
+        (Location::Disabled, _) => return Err(LapicError::Disabled),
+        (Location::Memory(_), false) | (Location::X2Apic, true) => {}
+    }
+    lapic.enable(vector::SPURIOUS);
+    Ok(())
+}
+
+/// Whether the local APICs are in x2APIC mode.
+pub(super) fn is_x2apic() -> bool {
+    LAPIC.get().is_some_and(Lapic::is_x2apic)
+}
+
+/// The ID of this CPU's.
+pub(super) fn id() -> Option<u32> {
+    Some(LAPIC.get()?.id())
+}
+
+/// Sends a message to the CPU whose local APIC has the ID `destination`.
+pub(super) fn send(destination: u32, message: Message) {
+    without_interrupts(|| {
+        if let Some(lapic) = LAPIC.get() {
+            lapic.send(destination, message);
+        }
+    });
 }
 
 /// Measures the timer's rate against `reference`, in counts a second.
@@ -86,7 +134,7 @@ pub fn measure_timer(reference: &dyn Timecounter, limits: &Limits) -> Result<u64
     Ok(measured.frequency)
 }
 
-/// Starts the tick: `hz` interrupts a second from a timer of `timer_hz`. A
+/// Starts this CPU's tick: `hz` interrupts a second from a timer of `timer_hz`. A
 /// tick that runs already changes to the new rate.
 ///
 /// # Errors
@@ -95,15 +143,28 @@ pub fn measure_timer(reference: &dyn Timecounter, limits: &Limits) -> Result<u64
 pub fn start_tick(timer_hz: u64, hz: u32) -> Result<(), LapicError> {
     let lapic = LAPIC.get().ok_or(LapicError::NotStarted)?;
     let count = lapic::initial_count(timer_hz, hz).ok_or(LapicError::BadRate(hz))?;
+    TICK_COUNT.store(count, Ordering::Relaxed);
     lapic.start_periodic(vector::TICK, count);
     Ok(())
 }
 
-/// Starts this CPU's tick at the rate of CPU 0's.
-pub fn start_tick_here() {}
+/// Starts this CPU's tick at the rate that [`start_tick`] was last called with;
+/// before that, nothing.
+pub fn start_tick_here() {
+    let count = TICK_COUNT.load(Ordering::Relaxed);
+    if let Some(lapic) = LAPIC.get()
+        && count != 0
+    {
+        lapic.start_periodic(vector::TICK, count);
+    }
+}
 
-/// Stops this CPU's tick.
-pub fn stop_tick_here() {}
+/// Stops this CPU's tick. One that was on its way may still arrive.
+pub fn stop_tick_here() {
+    if let Some(lapic) = LAPIC.get() {
+        lapic.stop_timer();
+    }
+}
 
 /// Ends the interrupt in service.
 pub(super) fn end_of_interrupt() {

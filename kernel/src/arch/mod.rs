@@ -7,6 +7,8 @@
 pub mod context;
 #[cfg(target_os = "none")]
 pub mod cpu;
+#[cfg(target_os = "none")]
+mod deadline;
 #[cfg(any(target_os = "none", test))]
 pub mod exception;
 #[cfg(target_os = "none")]
@@ -21,6 +23,8 @@ pub mod ipi;
 pub mod lapic;
 #[cfg(target_os = "none")]
 pub mod percpu;
+#[cfg(target_os = "none")]
+pub mod smp;
 #[cfg(target_os = "none")]
 pub mod syscall;
 #[cfg(target_os = "none")]

@@ -3,9 +3,9 @@
 //! The instruction leaves the return address in RCX and RFLAGS in R11, loads
 //! CS and SS from `STAR`, clears the flags in `SFMASK`, jumps to `LSTAR`, and
 //! does not touch the stack (SDM volume 2, SYSCALL). So the entry has to find
-//! a stack by itself: GS, exchanged for the purpose, points to a block with
-//! this CPU's. GS is exchanged back at once, so that the rest of the kernel
-//! and every interrupt runs with the program's GS and has nothing to decide.
+//! a stack by itself: GS, exchanged for the kernel's, points to this CPU's block
+//! ([`super::percpu`]), which has it. It is exchanged back as the last thing
+//! before the way out.
 //!
 //! The registers are laid out as [`Registers`] and handed to
 //! [`crate::proc::system_call`]. All but RAX, RCX and R11 come back as they
@@ -24,14 +24,14 @@
 //! is there answers `ENOSYS`.
 
 use core::arch::naked_asm;
-use core::cell::UnsafeCell;
-use core::mem::offset_of;
+use core::sync::atomic::Ordering;
 
 use x86_64::VirtAddr;
-use x86_64::registers::model_specific::{Efer, EferFlags, KernelGsBase, LStar, Msr, SFMask};
+use x86_64::registers::model_specific::{Efer, EferFlags, LStar, Msr, SFMask};
 use x86_64::registers::rflags::RFlags;
 
 use super::gdt;
+use super::percpu::{self, KERNEL_STACK, PROGRAM_STACK};
 
 /// A program starts with interrupts on; bit 1 is always set.
 pub const USER_FLAGS: u64 = 0x202;
@@ -41,12 +41,14 @@ pub const USER_FLAGS: u64 = 0x202;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registers {
-    r15: u64,
-    r14: u64,
-    r13: u64,
-    r12: u64,
-    rbp: u64,
-    rbx: u64,
+    // Those that a call of a function preserves: the entry saves them only for
+    // the thread that may be made a copy of.
+    pub(super) r15: u64,
+    pub(super) r14: u64,
+    pub(super) r13: u64,
+    pub(super) r12: u64,
+    pub(super) rbp: u64,
+    pub(super) rbx: u64,
     /// Sixth argument.
     pub r9: u64,
     /// Fifth argument.
@@ -62,11 +64,11 @@ pub struct Registers {
     /// The call's number, and its result.
     pub rax: u64,
     /// What `iretq` would pop.
-    rip: u64,
-    cs: u64,
-    rflags: u64,
-    rsp: u64,
-    ss: u64,
+    pub(super) rip: u64,
+    pub(super) cs: u64,
+    pub(super) rflags: u64,
+    pub(super) rsp: u64,
+    pub(super) ss: u64,
 }
 
 impl Registers {
@@ -99,30 +101,14 @@ impl Registers {
     }
 }
 
-/// What the entry needs before it has a stack.
-#[repr(C)]
-struct EntryBlock {
-    /// Top of the running program's kernel stack.
-    kernel_stack: UnsafeCell<u64>,
-    /// The program's stack pointer for a few instructions.
-    program_stack: UnsafeCell<u64>,
-}
-
-// SAFETY: one CPU, and every access is made with interrupts off.
-unsafe impl Sync for EntryBlock {}
-
-static BLOCK: EntryBlock = EntryBlock {
-    kernel_stack: UnsafeCell::new(0),
-    program_stack: UnsafeCell::new(0),
-};
-
-/// Makes `top` the stack that system calls run on. Interrupts must be off.
+/// Makes `top` the stack that system calls run on here. Interrupts must be off.
 pub(super) fn set_kernel_stack(top: VirtAddr) {
-    // SAFETY: interrupts are off on the only CPU, so nobody else is at it.
-    unsafe { BLOCK.kernel_stack.get().write(top.as_u64()) };
+    percpu::here()
+        .kernel_stack
+        .store(top.as_u64(), Ordering::Relaxed);
 }
 
-/// Turns the instruction on.
+/// Turns the instruction on, on this CPU.
 pub fn init() {
     // Loaded at the entry: the kernel's CS, and SS eight above. At the way
     // back: CS sixteen above the second base and SS eight above it, as the
@@ -152,7 +138,6 @@ pub fn init() {
             | RFlags::IOPL_LOW
             | RFlags::IOPL_HIGH,
     );
-    KernelGsBase::write(VirtAddr::from_ptr(&raw const BLOCK));
     // SAFETY: the registers that the instruction uses are set.
     unsafe { Efer::update(|flags| flags.insert(EferFlags::SYSTEM_CALL_EXTENSIONS)) };
 }
@@ -175,8 +160,11 @@ extern "sysv64" fn dispatch(registers: &mut Registers) {
 
 /// Where `syscall` goes.
 ///
-/// Seven registers and the five words of an interrupt frame are pushed, 96
+/// Thirteen registers and the five words of an interrupt frame are pushed, 144
 /// bytes from a top that is 16-byte aligned, so the call is aligned too.
+///
+/// Interrupts are off on the way out, whatever the dispatcher left: the
+/// program's GS and then its stack are in place before it is.
 ///
 /// # Safety
 ///
@@ -189,7 +177,6 @@ unsafe extern "sysv64" fn entry() {
         "mov rsp, gs:[{kernel_stack}]",
         "push {user_data}",
         "push qword ptr gs:[{program_stack}]",
-        "swapgs",
         "push r11",
         "push {user_code}",
         "push rcx",
@@ -208,6 +195,7 @@ unsafe extern "sysv64" fn entry() {
         "push r15",
         "mov rdi, rsp",
         "call {dispatch}",
+        "cli",
         "add rsp, 48",
         "pop r9",
         "pop r8",
@@ -222,11 +210,13 @@ unsafe extern "sysv64" fn entry() {
         "jnz 2f",
         "mov r11, [rsp + 16]",
         "mov rsp, [rsp + 24]",
+        "swapgs",
         "sysretq",
         "2:",
+        "swapgs",
         "iretq",
-        program_stack = const offset_of!(EntryBlock, program_stack),
-        kernel_stack = const offset_of!(EntryBlock, kernel_stack),
+        program_stack = const PROGRAM_STACK,
+        kernel_stack = const KERNEL_STACK,
         user_data = const gdt::USER_DATA,
         user_code = const gdt::USER_CODE,
         dispatch = sym dispatch,
@@ -252,8 +242,8 @@ unsafe extern "sysv64" fn entry_32() {
         "push rcx",
         "mov eax, {answer}",
         "iretq",
-        program_stack = const offset_of!(EntryBlock, program_stack),
-        kernel_stack = const offset_of!(EntryBlock, kernel_stack),
+        program_stack = const PROGRAM_STACK,
+        kernel_stack = const KERNEL_STACK,
         user_data = const gdt::USER_DATA,
         user_code = const gdt::USER_CODE_32,
         answer = const NO_SUCH_CALL,

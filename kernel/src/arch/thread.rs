@@ -1,7 +1,7 @@
 //! Threads: a kernel stack each, in a fixed pool.
 //!
-//! There is one thread for the kernel's own work, the one it booted on, and
-//! one for each thread of a program, which runs the kernel on its own stack
+//! Each CPU has one thread for the kernel's own work, the one it booted on, and
+//! there is one for each thread of a program, which runs the kernel on its own stack
 //! while it is in a system call or an interrupt. [`super::context`] switches
 //! from one to another.
 //!
@@ -16,9 +16,10 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::context;
 use super::syscall::Registers;
+use crate::cpuset::MAX_CPUS;
 use crate::mm::stack::{KernelStack, OutOfStacks};
 
-/// Threads that can exist at once.
+/// Programs' threads that can exist at once.
 pub const MAX_THREADS: usize = 1024;
 
 /// A slot without a thread.
@@ -63,9 +64,9 @@ pub(super) struct Slot {
     pub(super) vectors: Vectors,
 }
 
-// SAFETY: `vectors` is touched by `switch` and `Thread::user` only: by the
-// first while it runs with interrupts off on the only CPU, by the second while
-// the slot is not SUSPENDED, when no switch can choose it.
+// SAFETY: `vectors` is touched by `switch` and `Thread::suspended` only: by the
+// first for the thread it leaves and the one it has just made RUNNING, which
+// no other CPU can, by the second while the slot is not SUSPENDED and nobody's.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -84,13 +85,15 @@ impl Slot {
     }
 }
 
-/// The slot of the thread that boots.
-const BOOT: usize = 0;
-
-/// The slots; the thread that boots has the first.
-pub(super) static POOL: [Slot; MAX_THREADS] = {
-    let mut pool = [const { Slot::new(FREE) }; MAX_THREADS];
-    pool[BOOT] = Slot::new(RUNNING);
+/// The slots. The first ones are the threads that the CPUs boot on, by the
+/// CPU's number; they run no programs and are never freed.
+pub(super) static POOL: [Slot; MAX_CPUS + MAX_THREADS] = {
+    let mut pool = [const { Slot::new(FREE) }; MAX_CPUS + MAX_THREADS];
+    let mut cpu = 0;
+    while cpu < MAX_CPUS {
+        pool[cpu] = Slot::new(RUNNING);
+        cpu += 1;
+    }
     pool
 };
 
@@ -100,7 +103,7 @@ pub struct ThreadId(pub(super) usize);
 
 impl ThreadId {
     /// The thread that the kernel booted on.
-    pub const BOOT: Self = Self(BOOT);
+    pub const BOOT: Self = Self(0);
 }
 
 /// Why there is no new thread.
@@ -191,7 +194,7 @@ impl Thread {
         let (slot, place) = POOL
             .iter()
             .enumerate()
-            .skip(1)
+            .skip(MAX_CPUS)
             .find(|(_, place)| {
                 // RUNNING keeps everybody off the slot while it is filled in.
                 place
@@ -237,16 +240,25 @@ impl Thread {
 }
 
 impl Drop for Thread {
+    /// Waits for a CPU that is just leaving the thread.
+    ///
     /// # Panics
     ///
-    /// When the thread is running: its stack would be freed under it.
+    /// When the thread drops itself: its stack would be freed under it.
     fn drop(&mut self) {
-        let freed = POOL.get(self.slot).is_some_and(|place| {
-            place
-                .state
-                .compare_exchange(SUSPENDED, FREE, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        });
-        assert!(freed, "a running thread cannot be dropped");
+        assert!(
+            context::current() != self.id(),
+            "a thread cannot drop itself"
+        );
+        let Some(place) = POOL.get(self.slot) else {
+            return;
+        };
+        while place
+            .state
+            .compare_exchange(SUSPENDED, FREE, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            core::hint::spin_loop();
+        }
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! An exception in the kernel is a bug: it prints what happened, where, and
 //! every register, and panics. In a program it ends the program and nobody
-//! else. Device interrupts are the local APIC's timer (the tick) and spurious
-//! ones.
+//! else. Device interrupts are the local APIC's timer (the tick), messages of
+//! other CPUs and spurious ones.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use x86_64::registers::control::Cr2;
 
-use super::{cpu, lapic};
+use super::{cpu, ipi, lapic};
 
 pub use super::exception::{Exception, vector};
 
@@ -104,6 +104,9 @@ pub fn stray_interrupts() -> u64 {
     STRAY.load(Ordering::Relaxed)
 }
 
+const RESCHEDULE: u64 = vector::RESCHEDULE as u64;
+const CALL: u64 = vector::CALL as u64;
+const FLUSH: u64 = vector::FLUSH as u64;
 const TICK: u64 = vector::TICK as u64;
 const SPURIOUS: u64 = vector::SPURIOUS as u64;
 
@@ -115,8 +118,21 @@ pub(super) extern "C" fn dispatch(frame: &mut TrapFrame) {
             lapic::end_of_interrupt();
             crate::start::tick(frame);
         }
+        RESCHEDULE => {
+            lapic::end_of_interrupt();
+            crate::proc::reschedule(frame.from_user());
+        }
+        CALL => {
+            lapic::end_of_interrupt();
+            ipi::answer_call();
+        }
+        FLUSH => {
+            lapic::end_of_interrupt();
+            ipi::answer_flush();
+        }
         SPURIOUS => {}
         vector::NMI => {
+            ipi::halt_if_told();
             NMIS.fetch_add(1, Ordering::Relaxed);
         }
         0..vector::FIRST_INTERRUPT => exception(frame),

@@ -16,9 +16,9 @@
 //! stays busy loses the byte. A UART that is not there is not spoken to.
 //!
 //! **Deadlock.** The console's data are behind an [`IrqMutex`]. An NMI, an
-//! exception or a panic can come in the middle of its use on the same CPU.
-//! Log output then goes straight to COM1's registers; the worst result is a
-//! broken line.
+//! exception or a panic can come in the middle of its use on the same CPU, and
+//! a CPU can stop in it for good. Log output then goes straight to COM1's
+//! registers; the worst result is a broken line.
 
 pub mod ring;
 
@@ -44,6 +44,10 @@ pub const INPUT_LEN: usize = 4096;
 /// Bytes sent with interrupts off. At 115200 baud they take 1.4 ms, about a
 /// tick.
 const SEND_AT_ONCE: usize = 16;
+
+/// How long a log line waits for another CPU to be done with the console: a
+/// second or so, which a long line at 115200 baud takes a hundredth of.
+const PATIENCE: u32 = 20_000_000;
 
 /// What a terminal sends for Ctrl-C.
 const CTRL_C: u8 = 0x03;
@@ -151,7 +155,8 @@ pub fn init() {
 ///
 /// [`klog!`]: crate::klog
 pub fn log(line: fmt::Arguments<'_>) {
-    if CONSOLE.try_with(|console| console.log(line)).is_none() {
+    let logged = CONSOLE.with_if_possible(PATIENCE, |console| console.log(line));
+    if logged.is_none() {
         #[cfg(target_os = "none")]
         crate::arch::uart::send_unlocked(line);
     }

@@ -17,6 +17,9 @@ use crate::sync::IrqMutex;
 /// The lowest address given out.
 const LOWEST: u64 = 1 << 20;
 
+/// Where the memory below it ends for us: the video memory of a PC.
+const LOW_END: u64 = 0xa_0000;
+
 /// Free and used frames of one machine, over memory for the bits.
 #[derive(Debug)]
 struct FrameBitmap<'a> {
@@ -163,6 +166,31 @@ pub(super) fn overlaps_usable(start: u64, end: u64) -> bool {
             .filter_map(usable)
             .any(|(usable_start, usable_end)| usable_start < end && start < usable_end)
     })
+}
+
+/// The two highest usable pages below the legacy video memory, which no other
+/// function gives out; the same ones at each call. Firmware's own data are at
+/// the bottom.
+pub(super) fn low_pages() -> Option<[PhysAddr; 2]> {
+    let mut pages = REGIONS
+        .get()?
+        .iter()
+        .filter(|region| region.kind == MemoryRegionKind::Usable)
+        .flat_map(|region| {
+            let first = region.start.div_ceil(PAGE_SIZE).max(1);
+            let end = (region.end / PAGE_SIZE).min(LOW_END / PAGE_SIZE);
+            (first..end).rev().take(2)
+        });
+    let (mut high, mut next) = (pages.next()?, 0);
+    for page in pages {
+        if page > high {
+            (high, next) = (page, high);
+        } else if page < high && page > next {
+            next = page;
+        }
+    }
+    let address = |page| PhysAddr::new_truncate(page * PAGE_SIZE);
+    (next > 0).then(|| [address(high), address(next)])
 }
 
 /// A frame of memory that belongs to nobody else yet, filled with zeros.

@@ -3,7 +3,8 @@
 //! The loader builds it; two regions grow afterwards, device registers and
 //! kernel stacks. Their top-level entries are made at the start, so that they
 //! are in every address space made later and a mapping added below them shows
-//! up in all.
+//! up in all. Nothing is ever taken away there, so no CPU's TLB can hold what is
+//! no longer true.
 
 use spin::Once;
 use x86_64::structures::paging::{
@@ -83,6 +84,17 @@ pub(super) fn init() -> Result<(), InitError> {
     Ok(())
 }
 
+/// Puts the kernel's half of `root` into another top-level table.
+pub(super) fn copy_upper_half(root: PhysAddr, table: &mut PageTable) {
+    let from: *const PageTable = phys::virt(root).as_ptr();
+    for index in FIRST_ENTRY..512 {
+        // SAFETY: the kernel's root holds a table that no reference covers
+        // now. Its upper entries no longer change, so the copy is whole.
+        let entry = unsafe { &(&*from)[index] };
+        table[index].set_addr(entry.addr(), entry.flags());
+    }
+}
+
 /// Runs `f` on the kernel's tables.
 fn with_mapper<R>(f: impl FnOnce(&mut OffsetPageTable<'_>) -> R) -> Option<R> {
     let root = root()?;
@@ -116,23 +128,12 @@ pub(super) unsafe fn map(page: VirtAddr, frame: PhysAddr, uncached: bool) -> Opt
     })?
 }
 
-/// Removes the mapping of one page and gives the frame it had.
-pub(super) fn unmap(page: VirtAddr) -> Option<PhysAddr> {
-    let page = Page::<Size4KiB>::containing_address(page);
-    with_mapper(|mapper| {
-        let (frame, flush) = mapper.unmap(page).ok()?;
-        flush_page(page.start_address());
-        flush.ignore();
-        Some(frame.start_address())
-    })?
-}
-
 /// The physical address behind an address of the kernel's half.
 pub fn translate(address: VirtAddr) -> Option<PhysAddr> {
     with_mapper(|mapper| mapper.translate_addr(address))?
 }
 
-/// Forgets what the TLB knows of one page.
+/// Forgets what this CPU's TLB knows of one page.
 pub(super) fn flush_page(page: VirtAddr) {
     #[cfg(target_os = "none")]
     x86_64::instructions::tlb::flush(page);

@@ -22,6 +22,7 @@
 pub mod frames;
 pub mod heap;
 pub mod kernel;
+pub mod low;
 mod mapping;
 pub mod mmio;
 pub mod paging;

@@ -19,7 +19,7 @@ use core::ops::Range;
 
 use x86_64::structures::paging::mapper::{MapToError, TranslateResult, UnmapError};
 use x86_64::structures::paging::{
-    Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PhysFrame, Size4KiB, Translate,
+    Mapper, OffsetPageTable, Page, PageTableFlags, PhysFrame, Size4KiB, Translate,
 };
 use x86_64::{PhysAddr, VirtAddr};
 
@@ -86,13 +86,7 @@ impl AddressSpace {
         let root = frames::allocate_zeroed().ok_or(MapError::OutOfMemory)?;
         // SAFETY: the new frame is ours alone and all zeros, an empty table.
         let table = unsafe { table_at(root) };
-        let from: *const PageTable = phys::virt(kernel_root).as_ptr();
-        for index in kernel::FIRST_ENTRY..512 {
-            // SAFETY: the kernel's root holds a table that no reference covers
-            // now. Its upper entries no longer change, so the copy is whole.
-            let entry = unsafe { &(&*from)[index] };
-            table[index].set_addr(entry.addr(), entry.flags());
-        }
+        kernel::copy_upper_half(kernel_root, table);
         Ok(Self {
             tables: Arc::new(Tables(root)),
             owned: 0,

@@ -1,5 +1,9 @@
 //! Kernel stacks, each above a page that is not mapped: an overflow is a page
 //! fault with a message, not somebody else's data.
+//!
+//! A stack that is given back stays mapped and is handed out again. To take it
+//! apart every CPU would have to flush its TLB, for memory that the next program
+//! needs anyhow.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +22,9 @@ const SLOT: u64 = 16 * PAGE_SIZE;
 /// Addresses for stacks: one entry of the top-level table, 512 GiB.
 const SLOTS: u64 = (1 << 39) / SLOT;
 
-/// Slots given back, used first so that their tables are used again.
-static FREE: IrqMutex<Vec<u64>> = IrqMutex::new(Vec::new());
+/// Stacks given back: the slot, and how many of its pages are mapped, which are
+/// fewer than all where memory was short.
+static FREE: IrqMutex<Vec<(u64, u64)>> = IrqMutex::new(Vec::new());
 /// The first slot never used.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +40,7 @@ impl fmt::Display for OutOfStacks {
 
 impl core::error::Error for OutOfStacks {}
 
-/// A stack of 32 KiB for one thread of the kernel; dropping it frees it.
+/// A stack of 32 KiB for one thread of the kernel; dropping it gives it back.
 #[derive(Debug)]
 pub struct KernelStack {
     slot: u64,
@@ -43,21 +48,23 @@ pub struct KernelStack {
 }
 
 impl KernelStack {
-    /// Maps a new stack.
+    /// A stack that was given back, or a newly mapped one. What is in it is not
+    /// for reading.
     ///
     /// # Errors
     ///
     /// [`OutOfStacks`] when memory is short.
     pub fn new() -> Result<Self, OutOfStacks> {
-        let slot = match FREE.with(Vec::pop) {
-            Some(slot) => slot,
-            None => NEXT
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+        let (slot, mapped) = match FREE.with(Vec::pop) {
+            Some(free) => free,
+            None => {
+                let fresh = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
                     (next < SLOTS).then_some(next + 1)
-                })
-                .map_err(|_| OutOfStacks)?,
+                });
+                (fresh.map_err(|_| OutOfStacks)?, 0)
+            }
         };
-        let mut stack = Self { slot, mapped: 0 };
+        let mut stack = Self { slot, mapped };
         while stack.mapped < PAGES {
             let frame = frames::allocate_zeroed().ok_or(OutOfStacks)?;
             let page = stack.page(stack.mapped);
@@ -87,12 +94,6 @@ impl KernelStack {
 
 impl Drop for KernelStack {
     fn drop(&mut self) {
-        for index in 0..self.mapped {
-            if let Some(frame) = kernel::unmap(self.page(index)) {
-                // SAFETY: the frame was this stack's, and the mapping is gone.
-                unsafe { frames::release(frame) };
-            }
-        }
-        FREE.with(|free| free.push(self.slot));
+        FREE.with(|free| free.push((self.slot, self.mapped)));
     }
 }
