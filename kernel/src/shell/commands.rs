@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::output::Output;
-use super::{cmd_dmesg, cmd_help, cmd_shutdown, cmd_sysctl, cmd_uptime, cmd_wait};
+use super::{cmd_dmesg, cmd_help, cmd_ps, cmd_shutdown, cmd_sysctl, cmd_uptime, cmd_wait};
 use alloc::string::String;
 use core::fmt;
 
@@ -57,6 +57,7 @@ pub const COMMANDS: &[&Command] = &[
     &cmd_sysctl::COMMAND,
     &cmd_uptime::COMMAND,
     &cmd_dmesg::COMMAND,
+    &cmd_ps::COMMAND,
     &cmd_wait::COMMAND,
     &cmd_shutdown::COMMAND,
 ];

@@ -1,6 +1,6 @@
 //! A machine without hardware, for the tests of the shell.
 
-use super::machine::{Ended, Machine, StartError};
+use super::machine::{Ended, Machine, Process, StartError};
 use super::output::Output;
 use crate::sysctl::System;
 use crate::sysctl::fake::Fake;
@@ -68,6 +68,18 @@ impl<S: System> Machine for FakeMachine<S> {
         end_of(program)?;
         self.background.borrow_mut().push(String::from(program));
         Ok(())
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let process = |(number, name): (usize, &String)| Process {
+            pid: 7 + number as u32,
+            threads: number,
+            cpu: number.checked_sub(1),
+            used_ns: 1_000_000_002 * number as u64,
+            name: name.clone(),
+        };
+        let background = self.background.borrow();
+        background.iter().enumerate().map(process).collect()
     }
 
     fn wait(&self) -> Vec<(String, Ended)> {

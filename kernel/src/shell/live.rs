@@ -1,6 +1,6 @@
 //! The shell on this kernel: the console, the processes, the clock.
 
-use super::machine::{Ended, Machine, StartError};
+use super::machine::{Ended, Machine, Process, StartError};
 use super::output::Output;
 use super::{Outcome, Session, run_rc};
 use crate::arch::exit::{self, ExitStatus};
@@ -113,6 +113,19 @@ impl Machine for Live {
     fn start(&self, program: &str, arguments: &[String]) -> Result<(), StartError> {
         let started = proc::start(program, &borrowed(arguments));
         started.map(|_pid| ()).map_err(why_not_started)
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let statuses = proc::statuses().into_iter();
+        statuses
+            .map(|status| Process {
+                pid: status.pid,
+                threads: status.threads,
+                cpu: status.cpu,
+                used_ns: status.used_ns,
+                name: status.name,
+            })
+            .collect()
     }
 
     fn wait(&self) -> Vec<(String, Ended)> {

@@ -33,6 +33,21 @@ impl fmt::Display for StartError {
     }
 }
 
+/// A process, as `ps` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Threads that have not ended; 0 for one that nobody has waited for yet.
+    pub threads: usize,
+    /// A processor that runs one of them.
+    pub cpu: Option<usize>,
+    /// CPU time of all of them, in nanoseconds.
+    pub used_ns: u64,
+    /// The program.
+    pub name: String,
+}
+
 /// The kernel as the shell sees it.
 pub trait Machine {
     /// What `sysctl` reads and writes.
@@ -47,6 +62,8 @@ pub trait Machine {
     fn run(&self, program: &str, arguments: &[String]) -> Result<Ended, StartError>;
     /// Starts a program in the background.
     fn start(&self, program: &str, arguments: &[String]) -> Result<(), StartError>;
+    /// The processes, by number.
+    fn processes(&self) -> Vec<Process>;
     /// Waits for all programs in the background; their names and ends, in the
     /// order they were started in.
     fn wait(&self) -> Vec<(String, Ended)>;

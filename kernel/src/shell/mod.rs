@@ -11,6 +11,7 @@
 
 mod cmd_dmesg;
 mod cmd_help;
+mod cmd_ps;
 mod cmd_shutdown;
 mod cmd_sysctl;
 mod cmd_uptime;
@@ -34,7 +35,7 @@ pub(crate) mod fake;
 mod fuzz_tests;
 
 pub use commands::{Context, Outcome};
-pub use machine::{Ended, Machine, StartError};
+pub use machine::{Ended, Machine, Process, StartError};
 pub use output::Output;
 pub use rc::run_rc;
 pub use session::Session;

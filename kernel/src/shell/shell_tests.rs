@@ -21,6 +21,7 @@ fn every_error_is_one_line_with_the_name_in_front() {
     check("''", failure, ": not found\n");
     check("uptime now", failure, "uptime: takes no arguments\n");
     check("dmesg -a", failure, "dmesg: takes no arguments\n");
+    check("ps 1", failure, "ps: takes no arguments\n");
     check("wait 1", failure, "wait: takes no arguments\n");
     check("shutdown now", failure, "shutdown: takes no arguments\n");
     check("help frobnicate", failure, "help: frobnicate: not found\n");
@@ -49,6 +50,24 @@ fn commands_print_what_they_are_asked_for() {
 }
 
 #[test]
+fn ps_has_a_line_for_each_process() {
+    let machine = FakeMachine::default();
+    let mut out = String::new();
+    let _ = execute("true &", &machine, &mut out);
+    let _ = execute("crash &", &machine, &mut out);
+    let outcome = execute("ps", &machine, &mut out);
+    let text = "  PID THREADS  CPU            TIME COMMAND
+    7       0    -     0.000000000 true
+    8       1    0     1.000000002 crash
+";
+    assert_eq!(
+        (outcome, out.as_str()),
+        (Outcome::Success, text),
+        "running ps"
+    );
+}
+
+#[test]
 fn help_lists_all_commands_and_programs() {
     check(
         "help",
@@ -58,6 +77,7 @@ help [command ...]                list commands and programs
 sysctl [-adNn] name[=value] ...   read and write the kernel's state
 uptime                            show the time since boot
 dmesg                             show the kernel's log
+ps                                show programs in the background, their threads and CPU time
 wait                              wait for all programs in the background; fails if one failed
 shutdown                          power the machine off
 true                              program; with & behind it, in the background
