@@ -1,6 +1,5 @@
 //! The local APIC against its model, and the i8259 pair's commands.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use drivers::bus::{Mmio, Msr};
@@ -69,20 +68,20 @@ fn enabling_masks_everything_but_nmi_before_it_turns_on() {
     );
 }
 
-/// Registers that keep what is written to them.
+/// Registers that keep what is written to them, and the writes in order.
 #[derive(Default)]
-struct MsrTable(Mutex<(BTreeMap<u32, u64>, Vec<(u32, u64)>)>);
+struct MsrTable(Mutex<Vec<(u32, u64)>>);
 
 impl Msr for &MsrTable {
     fn read(&self, number: u32) -> u64 {
-        let table = self.0.lock().expect("not poisoned");
-        table.0.get(&number).copied().unwrap_or(0)
+        let writes = self.0.lock().expect("not poisoned");
+        let last = writes.iter().rev().find(|write| write.0 == number);
+        last.map_or(0, |write| write.1)
     }
 
     fn write(&self, number: u32, value: u64) {
-        let mut table = self.0.lock().expect("not poisoned");
-        table.0.insert(number, value);
-        table.1.push((number, value));
+        let mut writes = self.0.lock().expect("not poisoned");
+        writes.push((number, value));
     }
 }
 
@@ -138,9 +137,9 @@ fn in_x2apic_mode_the_registers_are_msrs_and_a_message_is_one_store() {
     lapic.start_periodic(0x30, 1000);
     assert_eq!(kept(0x838), 1000, "initial count");
 
-    let before = table.0.lock().expect("not poisoned").1.len();
+    let before = table.0.lock().expect("not poisoned").len();
     lapic.send(0x1_0001, Message::Interrupt(0xED));
-    let writes = table.0.lock().expect("not poisoned").1.clone();
+    let writes = table.0.lock().expect("not poisoned").clone();
     assert_eq!(
         writes.get(before..),
         Some(&[(0x830, 0x1_0001_0000_40ED)][..]),
