@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             many(4)
         }),
         trial("the_end_of_a_process_ends_all_its_threads", ends),
+        trial("a_page_that_is_taken_away_is_gone_on_all_processors", pages),
         trial("ctrl_c_ends_threads_on_all_processors", interrupt),
         trial("threads_that_ended_leave_no_memory_behind", memory),
         trial("programs_of_many_threads_share_the_processors", share),
@@ -85,6 +86,23 @@ fn ends() -> Result<()> {
         ensure!(
             after == "threads: 20 of 20 came through",
             "the next program should run as ever:\n{text}"
+        );
+    }
+    Ok(())
+}
+
+fn pages() -> Result<()> {
+    let commands = ["threads unmap", "threads protect"].repeat(5);
+    for cpus in [1, 4] {
+        let run = boot(&with_cpus(cpus)?, &commands, LIMIT)?;
+        let text = String::from_utf8_lossy(&run.output);
+        let ends = text
+            .lines()
+            .filter(|line| line.starts_with("threads: pid ") && line.contains(": page fault at"))
+            .count();
+        ensure!(
+            ends == commands.len() && !text.contains("still writing"),
+            "each should end with a fault, on {cpus} CPUs:\n{text}"
         );
     }
     Ok(())

@@ -11,7 +11,8 @@
 
 use alloc::vec::Vec;
 
-use super::{Leave, Scheduler, State, current, futex, here, switch_to, with};
+use super::turns::{Leave, switch_to};
+use super::{Scheduler, State, current, futex, here, with};
 use crate::proc::futex::{ANY, Key};
 use crate::proc::process::Ended;
 

@@ -1,6 +1,7 @@
 //! Waiting for a futex, and waking.
 
-use super::{Leave, Scheduler, State, here, switch_to, with};
+use super::turns::{Leave, switch_to};
+use super::{Scheduler, State, here, with};
 use crate::proc::futex::Key;
 use crate::proc::timeouts::{Deadline, Now};
 use crate::sync::without_interrupts;

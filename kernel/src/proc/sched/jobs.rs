@@ -6,7 +6,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Entry, Group, KERNEL, Leave, Scheduler, futex, here, switch_to, with};
+use super::turns::{Leave, switch_to};
+use super::{Entry, Group, KERNEL, Scheduler, futex, here, with};
 use crate::arch::{context, cpu, percpu};
 use crate::cpuset::CpuSet;
 use crate::proc::cputime::Meter;

@@ -7,6 +7,8 @@
 //! ```text
 //! threads              all checks
 //! threads exit|fault   ends itself that way while its threads spin and wait
+//! threads unmap|protect
+//!                      takes a page away that another thread writes to
 //! threads spin         spins in several threads until it is ended
 //! threads many N       starts N threads that wait, wakes them, and joins them
 //! ```
@@ -18,7 +20,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use user::abi::Errno;
-use user::sys::clone::{self, Words};
+use user::sys::clone::{self, Loss, Words};
 use user::sys::{self, Process, fault};
 use user::{eprintln, println};
 
@@ -201,6 +203,14 @@ fn many(count: usize) -> i32 {
     i32::from(arrived as usize != count)
 }
 
+/// A page that is gone is gone for threads on other processors too.
+fn lose(loss: Loss) -> i32 {
+    println!("threads: {loss:?}");
+    clone::lose_page(loss, &ONE);
+    println!("threads: still writing");
+    1
+}
+
 fn all() -> i32 {
     let mut checks = Checks::default();
     life(&mut checks);
@@ -229,6 +239,8 @@ fn main(process: &Process) -> i32 {
             fault::undefined();
             0
         }
+        (Some("unmap"), None) => lose(Loss::Unmapped),
+        (Some("protect"), None) => lose(Loss::ReadOnly),
         (Some("spin"), None) => {
             println!("threads: spinning");
             start_several();
@@ -236,7 +248,7 @@ fn main(process: &Process) -> i32 {
             0
         }
         _ => {
-            eprintln!("usage: threads [exit | fault | spin | many count]");
+            eprintln!("usage: threads [exit | fault | unmap | protect | spin | many count]");
             2
         }
     }

@@ -228,6 +228,11 @@ impl Memory {
         Ok(Self { address, size })
     }
 
+    /// Where they are.
+    pub(super) fn address(&self) -> usize {
+        self.address
+    }
+
     /// The bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
         let start = core::ptr::with_exposed_provenance_mut(self.address);

@@ -18,6 +18,8 @@ use crate::abi::{Errno, Timespec};
 
 /// Call numbers of x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
 mod number {
+    pub(super) const MPROTECT: usize = 10;
+    pub(super) const MUNMAP: usize = 11;
     pub(super) const CLONE: usize = 56;
     pub(super) const EXIT: usize = 60;
     pub(super) const FUTEX: usize = 202;
@@ -137,6 +139,58 @@ pub fn exit_thread() -> ! {
     loop {
         // SAFETY: the call touches no memory but the words of `spawn`.
         let _: Result<usize, Errno> = unsafe { call(number::EXIT, [0; 6]) };
+    }
+}
+
+/// How [`lose_page`] takes a page away.
+#[derive(Clone, Copy, Debug)]
+pub enum Loss {
+    /// It is unmapped.
+    Unmapped,
+    /// It becomes read-only.
+    ReadOnly,
+}
+
+/// Writes that the thread of `lose_page` has made.
+static WRITES: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn write_for_ever(address: usize) {
+    loop {
+        // SAFETY: nothing in Rust knows the page. Once it is gone the
+        // instruction ends the process.
+        unsafe { asm!("mov dword ptr [{}], 1", in(reg) address, options(nostack)) };
+        WRITES.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Takes a page away under a thread that writes there all the time, which must
+/// end the process. Returns only if there is no such page or thread, or if the
+/// thread can still write a while later.
+pub fn lose_page(loss: Loss, words: &'static Words) {
+    const PAGE: usize = 4096;
+    const READ: usize = 1;
+    const WHILE: u32 = 1_000_000;
+    let Ok(page) = Memory::map(PAGE) else { return };
+    let address = page.address();
+    mem::forget(page);
+    if spawn(write_for_ever, address, words).is_err() {
+        return;
+    }
+    while WRITES.load(Ordering::Acquire) < 1_000 {
+        core::hint::spin_loop();
+    }
+    let lost = match loss {
+        // SAFETY: nothing in Rust knows the page any more.
+        Loss::Unmapped => unsafe { call(number::MUNMAP, [address, PAGE, 0, 0, 0, 0]) },
+        // SAFETY: as above.
+        Loss::ReadOnly => unsafe { call(number::MPROTECT, [address, PAGE, READ, 0, 0, 0]) },
+    };
+    if lost.is_err() {
+        return;
+    }
+    let start = WRITES.load(Ordering::Acquire);
+    while WRITES.load(Ordering::Acquire).wrapping_sub(start) < WHILE {
+        core::hint::spin_loop();
     }
 }
 
