@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use drivers::calibrate::{CalibrationError, Limits};
 use drivers::i8259;
@@ -15,6 +15,7 @@ use drivers::native::{Msrs, Processor, RegisterWindow};
 use spin::Once;
 use timecounter::Timecounter;
 
+use super::percpu;
 use super::trap::vector;
 use crate::mm::mmio::{self, MmioError};
 use crate::sync::without_interrupts;
@@ -148,21 +149,53 @@ pub fn start_tick(timer_hz: u64, hz: u32) -> Result<(), LapicError> {
     Ok(())
 }
 
+/// The CPU that ticks slowly where it has no other reason to: it notices that
+/// CPU 0 has stopped, and is there to make the windups then.
+pub const DEPUTY: usize = 1;
+
+/// Ticks between two interrupts of the deputy's.
+const DEPUTY_TICKS: u32 = 4;
+
+/// Whether the deputy ticks slowly.
+static SLOW: AtomicBool = AtomicBool::new(false);
+
 /// Starts this CPU's tick at the rate that [`start_tick`] was last called with;
 /// before that, nothing.
 pub fn start_tick_here() {
-    let count = TICK_COUNT.load(Ordering::Relaxed);
+    if percpu::number() == DEPUTY {
+        SLOW.store(false, Ordering::Relaxed);
+    }
+    start_timer_here(1);
+}
+
+/// Stops this CPU's tick, or slows the deputy's down. An interrupt that was on
+/// its way may still arrive.
+pub fn stop_tick_here() {
+    if percpu::number() != DEPUTY {
+        if let Some(lapic) = LAPIC.get() {
+            lapic.stop_timer();
+        }
+        return;
+    }
+    let ticking = TICK_COUNT.load(Ordering::Relaxed) != 0;
+    // A timer that is started again and again would never come to its end.
+    if ticking && !SLOW.swap(true, Ordering::Relaxed) {
+        start_timer_here(DEPUTY_TICKS);
+    }
+}
+
+/// For how many ticks one timer interrupt of this CPU stands.
+pub fn ticks_an_interrupt() -> u32 {
+    let slow = percpu::number() == DEPUTY && SLOW.load(Ordering::Relaxed);
+    if slow { DEPUTY_TICKS } else { 1 }
+}
+
+fn start_timer_here(ticks: u32) {
+    let count = TICK_COUNT.load(Ordering::Relaxed).saturating_mul(ticks);
     if let Some(lapic) = LAPIC.get()
         && count != 0
     {
         lapic.start_periodic(vector::TICK, count);
-    }
-}
-
-/// Stops this CPU's tick. One that was on its way may still arrive.
-pub fn stop_tick_here() {
-    if let Some(lapic) = LAPIC.get() {
-        lapic.stop_timer();
     }
 }
 

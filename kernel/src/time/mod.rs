@@ -25,7 +25,7 @@ use crate::klog;
 #[cfg(target_os = "none")]
 pub use counters::{Facts, facts, hpet_page, init, page_frame};
 #[cfg(target_os = "none")]
-pub use tick::{is_ticking, role, start_ticking, tick, tick_for};
+pub use tick::{is_ticking, role, start_ticking, tick};
 
 /// The timehands page. Programs map the frame it lies in, and nothing else
 /// does.

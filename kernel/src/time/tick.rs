@@ -10,7 +10,8 @@ use super::CLOCK;
 #[cfg(feature = "faults")]
 use super::faults::hold;
 use super::role::{Role, Turn};
-use crate::arch::{lapic, percpu};
+use crate::arch::{ipi, lapic, percpu};
+use crate::cpuset::CpuSet;
 use crate::klog;
 
 /// Measures the local APIC's timer by the counter that tells the time and
@@ -26,6 +27,8 @@ pub fn start_ticking() {
     match started {
         Ok(()) => {
             TICKING.store(true, Ordering::Relaxed);
+            // It has nothing else to tick for yet.
+            ipi::on_cpus(&CpuSet::single(lapic::DEPUTY), &|_| lapic::stop_tick_here());
             klog!(
                 "Timecounters tick every {}.{:03} msec",
                 period_us / 1_000,
@@ -56,15 +59,10 @@ pub fn role() -> &'static Role {
     &ROLE
 }
 
-/// A tick of this CPU, with interrupts off.
+/// A timer interrupt of this CPU, with interrupts off: announces the next
+/// segment of the clock if that is this CPU's role and if it is the turn of one.
 pub fn tick() {
-    tick_for(1);
-}
-
-/// An interrupt of this CPU for so many ticks at once, with interrupts off:
-/// announces the next segment of the clock if that is this CPU's role and if it
-/// is the turn of one.
-pub fn tick_for(ticks: u32) {
+    let ticks = lapic::ticks_an_interrupt();
     let cpu = percpu::number();
     #[cfg(feature = "faults")]
     hold::before(&CLOCK, cpu);
