@@ -116,6 +116,7 @@ pub mod tick;
 pub mod timespec;
 pub mod validate;
 mod views;
+pub mod watchdog;
 #[cfg(not(loom))]
 pub mod windup;
 #[cfg(not(loom))]

@@ -35,6 +35,7 @@ mod case;
 mod chips;
 mod rules;
 mod seconds;
+mod watchdog;
 
 use std::path::Path;
 
@@ -65,8 +66,6 @@ const LATER: &[&str] = &[
     "pvclock_freq",
     "bcd_rtc",
     "resume",
-    "watchdog",
-    "drift",
     "ntp_adj",
     "ntp_adj_raw",
     "ntp_readback",
@@ -88,6 +87,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
         chips::KINDS,
         rules::KINDS,
         seconds::KINDS,
+        watchdog::KINDS,
     ]
     .into_iter()
     .flatten()
