@@ -127,7 +127,11 @@ fn held(machine: &Machine, name: &str) -> Result<()> {
         commands.push("sysctl debug.windup.latest".to_owned());
     }
     commands.push("wait".to_owned());
-    commands.push("sysctl debug.windup.held kern.timecounter.late_publications".to_owned());
+    commands.push(
+        "sysctl debug.windup.held kern.timecounter.held_windups \
+         kern.timecounter.late_publications"
+            .to_owned(),
+    );
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let text = output(machine, &commands)?;
 
@@ -153,6 +157,12 @@ fn held(machine: &Machine, name: &str) -> Result<()> {
             "{name}, store {store}: {seen}"
         );
     }
+    let noticed = values(&text, "kern.timecounter.held_windups");
+    let noticed: u64 = noticed.first().context("no held_windups")?.parse()?;
+    ensure!(
+        noticed >= STORES.len() as u64,
+        "{name}: the others noticed {noticed} holds:\n{text}"
+    );
     let late = values(&text, "kern.timecounter.late_publications");
     let late: Vec<u64> = late.iter().filter_map(|count| count.parse().ok()).collect();
     let [before, after] = late[..] else {

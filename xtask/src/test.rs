@@ -49,6 +49,7 @@ const GROUPS: &[Group] = &[
             "boot_errors",
             "exec",
             "stalls",
+            "holds",
             "accuracy",
         ]
         .map(program)
