@@ -42,6 +42,7 @@ const GROUPS: &[Group] = &[
         [
             "guest",
             "processes",
+            "smp_boot",
             "threads",
             "user_reads",
             "syscall_timing",

@@ -10,16 +10,17 @@ use core::time::Duration;
 
 use crate::time;
 
-/// Looks after which a wait ends where no counter tells the time: seconds, if a
-/// look takes 10 ns.
-const LOOKS: u64 = 1 << 28;
+/// Looks at a counter that stands still, or is not there, after which a wait
+/// ends: seconds, if a look takes 10 ns.
+const LOOKS: u32 = 1 << 28;
 
 /// A time by which something has to have happened.
 pub(super) struct Deadline {
     limit_ns: u64,
     passed: u128,
     last: Option<u64>,
-    looks: u64,
+    /// Looks in a row that saw no progress.
+    looks: u32,
 }
 
 impl Deadline {
@@ -35,11 +36,16 @@ impl Deadline {
 
     /// Whether it is over; to be asked in a loop.
     pub(super) fn is_over(&mut self) -> bool {
-        let Some(active) = time::clock().active() else {
-            self.looks += 1;
+        let active = time::clock().active();
+        let now = active.map(|active| active.read());
+        if now == self.last {
+            self.looks = self.looks.saturating_add(1);
             return self.looks > LOOKS;
+        }
+        self.looks = 0;
+        let (Some(active), Some(now)) = (active, now) else {
+            return false;
         };
-        let now = active.read();
         if let Some(last) = self.last.replace(now) {
             self.passed += u128::from(now.wrapping_sub(last) & active.mask());
         }
