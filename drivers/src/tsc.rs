@@ -78,6 +78,9 @@ pub enum Reason {
     InvariantInStep,
     /// As above but of a make that has been seen to drift, or not invariant.
     InStep,
+    /// Not known to be invariant, on several CPUs, which cannot stay in step
+    /// then.
+    NotInvariant,
     /// The CPUs' counters are out of step, or were not compared.
     OutOfStep,
     /// VirtualBox: sleeps of about a second were seen to miss their wakeup.
@@ -98,6 +101,7 @@ impl fmt::Display for Reason {
             Self::NotInvariantOneCpu => "not invariant, one CPU",
             Self::InvariantInStep => "invariant, CPUs in step",
             Self::InStep => "CPUs in step",
+            Self::NotInvariant => "not invariant",
             Self::OutOfStep => "CPUs not known to be in step",
             Self::VirtualBox => "unreliable under VirtualBox",
             Self::Misstated { stated, measured } => {
@@ -130,7 +134,9 @@ pub fn rate(facts: &TscFacts, cpus: u32, in_step: bool) -> Rating {
         Vendor::Amd | Vendor::Hygon => facts.family >= 0x17,
         Vendor::Other => false,
     };
-    let (quality, reason) = if several && !(in_step && facts.invariant) {
+    let (quality, reason) = if several && !facts.invariant {
+        (-100, Reason::NotInvariant)
+    } else if several && !in_step {
         (-100, Reason::OutOfStep)
     } else if facts.hypervisor == Hypervisor::VirtualBox {
         (0, Reason::VirtualBox)
