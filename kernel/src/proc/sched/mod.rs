@@ -18,11 +18,12 @@
 //! processors share no line for it.
 //!
 //! **Leaving a thread.** A thread that is put back into the queue can be taken
-//! by another processor while this one still stands on its stack.
-//! [`context::switch`] waits for it to be suspended there. That ends: the thread
-//! that a processor waits for was put into the queue under the lock before, by a
-//! processor that took its own next thread in the same hold of the lock, so the
-//! waits are ordered by time and cannot form a circle.
+//! by another processor while this one still stands on its stack. The
+//! [switch](crate::arch::context::switch) to it waits for it to be suspended.
+//! That ends: the thread that a processor waits for was put into the queue
+//! under the lock before, by a processor that took its own next thread in the
+//! same hold of the lock, so the waits are ordered by time and cannot form a
+//! circle.
 //!
 //! * `turns` switches, `threads` makes threads and moves them, `exit` ends them
 //!   and their processes, `futex` lets them wait for each other, `jobs` is what
