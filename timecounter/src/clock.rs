@@ -28,6 +28,7 @@ use crate::select::Selection;
 use crate::settime::Step;
 use crate::statistics::Statistics;
 use crate::timespec::Timespec;
+use crate::watch::Watch;
 use crate::windup::{self, Extended, Horizon, Rate};
 use crate::witness::Witness;
 
@@ -66,6 +67,7 @@ pub struct Clock {
     pub(crate) witness: Witness,
     pub(crate) leap: Leap,
     pub(crate) pace: Pace,
+    pub(crate) watch: Watch,
     tick_ns: AtomicU64,
     adjustment: AtomicI64,
     user_enabled: AtomicBool,
@@ -89,6 +91,7 @@ impl Clock {
             witness: Witness::new(),
             leap: Leap::new(),
             pace: Pace::new(),
+            watch: Watch::new(),
             tick_ns: AtomicU64::new(1_000_000),
             adjustment: AtomicI64::new(0),
             user_enabled: AtomicBool::new(true),
@@ -148,6 +151,11 @@ impl Clock {
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    /// Goes through the gate unless somebody is inside.
+    pub(crate) fn try_enter(&self) -> Option<Inside<'_>> {
+        self.gate.try_enter()
     }
 
     /// Goes through the gate, waiting for whoever is inside.

@@ -68,6 +68,12 @@ pub trait Timecounter: Sync {
     fn explain(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
+    /// Whether [`frequency`](Self::frequency) was measured against another
+    /// counter, so that it is no better than that one; by default it is what the
+    /// chip says of itself.
+    fn is_calibrated(&self) -> bool {
+        false
+    }
     /// The smallest step the counter was seen to move by, in counts; 1 unless
     /// the driver measured otherwise (some TSCs move 26 at a time).
     fn step(&self) -> u64 {

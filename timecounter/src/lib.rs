@@ -116,6 +116,8 @@ pub mod tick;
 pub mod timespec;
 pub mod validate;
 mod views;
+#[cfg(not(loom))]
+pub mod watch;
 pub mod watchdog;
 #[cfg(not(loom))]
 pub mod windup;

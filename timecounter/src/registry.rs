@@ -11,7 +11,7 @@
 //! ones the faster; of two equally fast ones the newer.
 
 use core::fmt;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use spin::{Mutex, Once};
 
@@ -79,6 +79,15 @@ pub enum Demotion {
         /// The counter it was measured against.
         against: &'static str,
     },
+    /// It disagrees with another counter, and a third agrees with that.
+    Convicted {
+        /// Deviation in 10^-9.
+        ppb: i64,
+        /// The counter it was measured against.
+        against: &'static str,
+        /// The one that agrees with that.
+        third: &'static str,
+    },
 }
 
 impl fmt::Display for Demotion {
@@ -90,6 +99,17 @@ impl fmt::Display for Demotion {
             Self::Rate { ppb, against } => {
                 let ppm = ppb / 1000;
                 write!(f, "runs {ppm:+} ppm off {against}")
+            }
+            Self::Convicted {
+                ppb,
+                against,
+                third,
+            } => {
+                // To the nearest: what hardly moves stands still.
+                match (ppb + ppb.signum() * 500) / 1000 {
+                    ..=-999_999 => write!(f, "stands still by {against} and {third}"),
+                    ppm => write!(f, "runs {ppm:+} ppm off {against} and {third}"),
+                }
             }
         }
     }
@@ -131,7 +151,12 @@ pub struct Entry {
     frequency: AtomicU64,
     quality: AtomicI32,
     demotion: Mutex<Option<Demotion>>,
+    /// The measured error of its nominal rate in 10^-9, [`UNMEASURED`] if none.
+    skew_ppb: AtomicI64,
 }
+
+/// No rate is so far off.
+const UNMEASURED: i64 = i64::MIN;
 
 impl Entry {
     const fn new() -> Self {
@@ -140,6 +165,7 @@ impl Entry {
             frequency: AtomicU64::new(0),
             quality: AtomicI32::new(0),
             demotion: Mutex::new(None),
+            skew_ppb: AtomicI64::new(UNMEASURED),
         }
     }
 }
@@ -221,6 +247,29 @@ impl<'r> Registered<'r> {
     /// Sets the rate in force.
     pub(crate) fn set_frequency(&self, hz: u64) {
         self.entry.frequency.store(hz, Ordering::Relaxed);
+    }
+    /// By how much its nominal rate is off, in 10^-9, as the watchdog measured it
+    /// last: the active counter's against the best other one, another's against
+    /// the clock. Nothing before that.
+    #[must_use]
+    pub fn skew_ppb(&self) -> Option<i64> {
+        Some(self.entry.skew_ppb.load(Ordering::Relaxed)).filter(|&ppb| ppb != UNMEASURED)
+    }
+    pub(crate) fn set_skew(&self, ppb: i64) {
+        let measured = ppb.max(UNMEASURED + 1);
+        self.entry.skew_ppb.store(measured, Ordering::Relaxed);
+    }
+    /// Lowers the quality to [`quality::DEMOTED`] unless somebody is reading the
+    /// reason: an interrupt must not wait for what it interrupted.
+    pub(crate) fn try_demote(&self, demotion: Demotion) -> bool {
+        let Some(mut place) = self.entry.demotion.try_lock() else {
+            return false;
+        };
+        *place = Some(demotion);
+        self.entry
+            .quality
+            .store(quality::DEMOTED, Ordering::Relaxed);
+        true
     }
     /// Lowers the quality to [`quality::DEMOTED`].
     pub(crate) fn demote(&self, demotion: Demotion) {

@@ -102,6 +102,8 @@ pub(crate) struct Selection {
     refused_ppb: AtomicI64,
     /// Index of the counter that was refused for it.
     refused: AtomicU32,
+    /// What the active counter was convicted of, in 10^-9 too fast; 0 if nothing.
+    convicted_ppb: AtomicI64,
 }
 
 impl Selection {
@@ -116,6 +118,7 @@ impl Selection {
             },
             refused_ppb: AtomicI64::new(0),
             refused: AtomicU32::new(0),
+            convicted_ppb: AtomicI64::new(0),
         }
     }
 }
@@ -253,19 +256,50 @@ impl Clock {
     #[must_use]
     pub fn set_frequency(&self, counter: &Registered<'_>, hz: u64) -> bool {
         let _inside = self.enter();
+        self.set_frequency_inside(counter, hz)
+    }
+
+    /// [`set_frequency`](Self::set_frequency), inside the gate.
+    pub(crate) fn set_frequency_inside(&self, counter: &Registered<'_>, hz: u64) -> bool {
+        let (low, high) = self.frequency_limits(counter);
+        let allowed = (low..=high).contains(&hz) && Rate::check(hz).is_ok();
+        if allowed {
+            counter.set_frequency(hz);
+        }
+        allowed
+    }
+
+    /// The rates, in Hz, that `counter` may be given; inside the gate.
+    pub(crate) fn frequency_limits(&self, counter: &Registered<'_>) -> (u64, u64) {
         let active = self.active().map(|active| active.index());
         let (reference, limit) = if active == Some(counter.index()) {
             (self.pace.reference(), MARGIN_PPB - ppb(MAX_ADJUSTMENT))
         } else {
             (counter.counter().frequency(), 125_000_000)
         };
-        let change = u128::from(reference.abs_diff(hz)) * 1_000_000_000;
-        let limit = u128::from(reference) * limit.unsigned_abs();
-        let allowed = change <= limit && Rate::check(hz).is_ok();
-        if allowed {
-            counter.set_frequency(hz);
+        let change = u128::from(reference) * limit.unsigned_abs() / 1_000_000_000;
+        let change = u64::try_from(change).unwrap_or(u64::MAX);
+        (
+            reference.saturating_sub(change),
+            reference.saturating_add(change),
+        )
+    }
+
+    /// Makes another counter tell the time, or be the witness, where `counter`
+    /// did, which was convicted of being `ppb` too fast; inside the gate.
+    pub(crate) fn replace(&self, counter: &Registered<'_>, ppb: i64) {
+        let Some(active) = self.active() else {
+            return;
+        };
+        let wanted = self.wanted().map(|wanted| wanted.index());
+        if active.index() == counter.index() {
+            self.selection.convicted_ppb.store(ppb, Ordering::Relaxed);
         }
-        allowed
+        if wanted == Some(counter.index()) {
+            self.selection.pinned.store(false, Ordering::Relaxed);
+        }
+        self.witness.watch(self.registry(), &active);
+        self.reselect();
     }
 
     /// Demotes counters that need more windups a wrap than there are, and takes
@@ -401,9 +435,22 @@ impl Clock {
         let frequency = new.frequency();
         let rate = Rate::new(frequency, self.adjustment(), frequency).ok()?;
         let horizon = Horizon::new(frequency, new.mask(), self.tick_ns());
+        // A line that runs too fast is above the new one by the time that it takes
+        // to publish that: a tick, to be safe.
+        let convicted = self
+            .selection
+            .convicted_ppb
+            .swap(0, Ordering::Relaxed)
+            .max(0);
+        let margin =
+            u128::from(convicted.unsigned_abs()) * u128::from(self.tick_ns()) / 1_000_000_000;
+        let margin = margin * u128::from(old.frequency()) / 1_000_000_000;
+        let elapsed = u64::try_from(elapsed)
+            .unwrap_or(0)
+            .saturating_add(u64::try_from(margin).unwrap_or(0));
         windup::change_counter(
             (kind, last),
-            u64::try_from(elapsed).unwrap_or(0),
+            elapsed,
             (new.kind(self.user_enabled()), samples.new),
             horizon,
             rate,
@@ -446,6 +493,10 @@ impl Clock {
         let wrap = old.wrap_ns().min(new.wrap_ns());
         if old_ns.max(new_ns) > wrap / 8 * 7 {
             return Verdict::Again;
+        }
+        if self.selection.convicted_ppb.load(Ordering::Relaxed) != 0 {
+            // Comparing the two once more would blame the other.
+            return Verdict::Change;
         }
         let bracket = asked.bracket.load(Ordering::Relaxed);
         let bracket = bracket.saturating_add(samples.bracket);

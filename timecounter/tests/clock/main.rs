@@ -9,6 +9,7 @@ mod registration;
 mod samples;
 mod time_of_day;
 mod uptime;
+mod watchdog;
 
 use common::{Machine, Manual, asleep};
 use proptest::prelude::*;
