@@ -50,6 +50,7 @@ const GROUPS: &[Group] = &[
             "boot_errors",
             "exec",
             "stalls",
+            "watchdog",
             "holds",
             "accuracy",
         ]

@@ -110,7 +110,7 @@ impl System for ClockSystem {
             frequency: counter.frequency(),
             mask: counter.mask(),
             reason: counter.reason().to_string(),
-            skew_ppb: None,
+            skew_ppb: counter.skew_ppb(),
         };
         self.clock.registry().iter().rev().map(info).collect()
     }

@@ -5,11 +5,12 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use drivers::calibrate::Limits;
 use timecounter::clock::Windup;
 use timecounter::tick::{ticks_per_windup, windup_period_us};
+use timecounter::watch::Watched;
 
-use super::CLOCK;
 #[cfg(feature = "faults")]
 use super::faults::hold;
 use super::role::{Role, Turn};
+use super::{CLOCK, watchdog};
 use crate::arch::{ipi, lapic, percpu};
 use crate::cpuset::CpuSet;
 use crate::klog;
@@ -87,6 +88,21 @@ pub fn tick() {
     ROLE.done(turn, done);
     if done == Windup::Switched {
         super::log_bearable_stall(&CLOCK);
+    }
+    if watchdog::is_due(super::hz() / ticks_per_windup(super::hz())) {
+        watch();
+    }
+}
+
+/// Checks the counter that tells the time, which waits for nobody, and says
+/// what came of it.
+fn watch() {
+    let watched = CLOCK.watch();
+    if watched == Watched::Busy {
+        watchdog::put_off();
+    }
+    if watched.is_news() {
+        klog!("timecounter {watched}");
     }
 }
 

@@ -27,9 +27,14 @@ pub fn is_due(hz: u32) -> bool {
     due
 }
 
+/// Makes a check that could not be made due at the next windup.
+pub fn put_off() {
+    WINDUPS.store(u32::MAX, Ordering::Relaxed);
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{is_due, set_interval};
+    use super::{is_due, put_off, set_interval};
 
     #[test]
     fn a_check_is_due_once_an_interval_and_never_when_it_is_off() {
@@ -40,6 +45,9 @@ mod tests {
         assert_eq!(due(299), 0, "not before three seconds of windups");
         assert!(is_due(100), "at the end of them");
         assert_eq!(due(3_000), 10, "and so on");
+        put_off();
+        assert!(is_due(100), "what could not be made is made next");
+        assert!(!is_due(100), "once");
         set_interval(0);
         assert_eq!(due(1_000), 0, "off again");
     }

@@ -250,6 +250,9 @@ impl Timecounter for Faulty {
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.real.explain(f)
     }
+    fn is_calibrated(&self) -> bool {
+        self.real.is_calibrated()
+    }
     fn step(&self) -> u64 {
         self.real.step()
     }
