@@ -71,6 +71,8 @@ pub struct Clock {
     tick_ns: AtomicU64,
     adjustment: AtomicI64,
     user_enabled: AtomicBool,
+    /// Reads go by the jitter guard.
+    guarded: AtomicBool,
     /// Windups that published something.
     published: AtomicU64,
     statistics: Statistics,
@@ -95,6 +97,7 @@ impl Clock {
             tick_ns: AtomicU64::new(1_000_000),
             adjustment: AtomicI64::new(0),
             user_enabled: AtomicBool::new(true),
+            guarded: AtomicBool::new(false),
             published: AtomicU64::new(0),
             statistics: Statistics::new(),
         }
@@ -239,10 +242,45 @@ impl Clock {
     pub fn set_user_enabled(&self, enabled: bool) {
         let _inside = self.enter();
         self.user_enabled.store(enabled, Ordering::Relaxed);
+        self.rewrite_kinds();
+    }
+
+    /// The bound of the jitter guard in nanoseconds, if reads go by it.
+    #[must_use]
+    pub fn guard(&self) -> Option<u32> {
+        self.guarded
+            .load(Ordering::Relaxed)
+            .then(|| self.page.guard_bound_ns())
+    }
+
+    /// Guards reads against CPUs that are ahead of others by up to so many
+    /// nanoseconds, or not at all, from the next read on.
+    pub fn set_guard(&self, bound_ns: Option<u32>) {
+        let _inside = self.enter();
+        if let Some(bound) = bound_ns {
+            self.registry.set_guard_bound_ns(bound);
+            self.page.set_guard_bound_ns(bound);
+        }
+        self.guarded.store(bound_ns.is_some(), Ordering::Relaxed);
+        self.rewrite_kinds();
+    }
+
+    /// The kind of a segment of `counter` that is published now.
+    pub(crate) fn kind_of(&self, counter: &Registered<'_>) -> Kind {
+        counter
+            .kind(self.user_enabled())
+            .with_guard(self.guarded.load(Ordering::Relaxed))
+    }
+
+    /// Makes all segments say how they are to be read; inside the gate.
+    fn rewrite_kinds(&self) {
         self.page.ring().rewrite_kinds(|word| {
             let kind = Kind::from_word(word);
             self.registry.get(kind.index()).map_or(word, |counter| {
-                kind.with_user(counter.kind(enabled).user()).word()
+                let now = self.kind_of(&counter);
+                kind.with_user(now.user())
+                    .with_guard(now.is_guarded())
+                    .word()
             })
         });
     }

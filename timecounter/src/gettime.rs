@@ -8,6 +8,8 @@
 
 use crate::bintime::Bintime;
 use crate::clock::Clock;
+use crate::guard::GuardLine;
+use crate::registry::Answering;
 use crate::timespec::Timespec;
 
 impl Clock {
@@ -31,6 +33,30 @@ impl Clock {
         self.page
             .realtime(&self.registry)
             .unwrap_or_else(|| self.page.realtime_coarse())
+    }
+
+    /// CLOCK_MONOTONIC for the process whose guard line is `line`: not before
+    /// what its own reads were told.
+    #[must_use]
+    pub fn monotonic_beside(&self, line: &GuardLine) -> Timespec {
+        self.page
+            .monotonic(&self.answering(line))
+            .unwrap_or_else(|| self.page.monotonic_coarse())
+    }
+
+    /// CLOCK_REALTIME, likewise.
+    #[must_use]
+    pub fn realtime_beside(&self, line: &GuardLine) -> Timespec {
+        self.page
+            .realtime(&self.answering(line))
+            .unwrap_or_else(|| self.page.realtime_coarse())
+    }
+
+    fn answering<'a>(&'a self, line: &'a GuardLine) -> Answering<'a> {
+        Answering {
+            registry: &self.registry,
+            line,
+        }
     }
 
     /// Uptime for arithmetic inside the kernel.

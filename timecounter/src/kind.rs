@@ -3,9 +3,11 @@
 //! ```text
 //!  31            24 23            16 15             8 7              0
 //! +----------------+----------------+----------------+----------------+
-//! | counter index  |   width - 1    |    shift s     |  user counter  |
+//! | counter index  |   width - 1    | 0 g  shift s   |  user counter  |
 //! +----------------+----------------+----------------+----------------+
 //! ```
+//!
+//! `g` says that reads go by the jitter guard, see [`crate::guard`].
 //!
 //! The three low bytes decide how a program reads the clock. Their commonest
 //! value, a full-width TSC above 1 GHz, is told by one compare, see
@@ -21,6 +23,8 @@ pub struct Kind(u32);
 impl Kind {
     /// Bits that programs look at.
     const LOW: u32 = 0x00ff_ffff;
+    /// Reads go by the jitter guard.
+    const GUARDED: u32 = 1 << 14;
     /// TSC, shift 0, 64 bits wide.
     const FAST: u32 = Self::new(UserCounter::Tsc, 0, 64, 0).0;
 
@@ -57,11 +61,25 @@ impl Kind {
         self.0 & Self::LOW == Self::FAST
     }
 
-    /// Whether the count is the whole TSC, whatever the multiplier's shift.
+    /// Whether the count is the whole TSC, whatever the multiplier's shift, and
+    /// needs no guard.
     #[inline(always)]
     #[must_use]
     pub const fn is_tsc(self) -> bool {
         self.with_shift(0).is_fast()
+    }
+
+    /// Whether reads go by the jitter guard.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_guarded(self) -> bool {
+        self.0 & Self::GUARDED != 0
+    }
+
+    /// The same counter, guarded or not.
+    #[must_use]
+    pub const fn with_guard(self, guarded: bool) -> Self {
+        Self(self.0 & !Self::GUARDED | if guarded { Self::GUARDED } else { 0 })
     }
 
     /// How user space reads the counter; an id this version does not know
@@ -86,7 +104,7 @@ impl Kind {
     /// The same counter with multipliers of another shift.
     #[must_use]
     pub const fn with_shift(self, shift: u8) -> Self {
-        Self(self.0 & !0xff00 | (shift as u32 & 63) << 8)
+        Self(self.0 & !0x3f00 | (shift as u32 & 63) << 8)
     }
 
     /// The power of two a difference is multiplied by before the multiplier.

@@ -88,6 +88,7 @@ pub mod generation;
 pub mod getres;
 #[cfg(not(loom))]
 mod gettime;
+pub mod guard;
 pub mod kind;
 #[cfg(not(loom))]
 mod leap;

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! 0x000  magic, version, number and size of the slots     never changes
+//! 0x014  bound of the jitter guard in ns, 0 without one
 //! 0x080  current generation                               line 1 of a read
 //! 0x100  slot 0, 128 bytes: first line                    line 2 of a read
 //!                           second line                   slow paths, kernel
@@ -34,7 +35,7 @@ pub const PAGE_SIZE: usize = 4096;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"timehand");
 
 /// Version of the layout and of its rules.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One segment of the clock: the timehands of FreeBSD, announced ahead.
 ///
@@ -210,6 +211,14 @@ impl Extent for Words {
     fn floor(&self) -> u64 {
         self.floor.load(Ordering::Relaxed)
     }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.monotonic_ns.load(Ordering::Relaxed)
+    }
+
+    fn multiplier(&self) -> u64 {
+        self.multiplier.load(Ordering::Relaxed)
+    }
 }
 
 /// The page itself.
@@ -220,6 +229,7 @@ pub struct TimehandsPage {
     version: u32,
     slots: u32,
     slot_size: u32,
+    guard_bound: AtomicU32,
     ring: Ring<Words, SLOTS>,
 }
 
@@ -233,6 +243,7 @@ impl TimehandsPage {
             version: VERSION,
             slots: SLOTS as u32,
             slot_size: size_of::<Slot<Words>>() as u32,
+            guard_bound: AtomicU32::new(0),
             ring: Ring::new([const { Slot::new(Words::new()) }; SLOTS]),
         }
     }
@@ -251,6 +262,17 @@ impl TimehandsPage {
     #[must_use]
     pub fn ring(&self) -> &Ring<Words, SLOTS> {
         &self.ring
+    }
+
+    /// By how much one CPU may be ahead of another where the kind says that reads
+    /// are guarded, in nanoseconds.
+    #[must_use]
+    pub fn guard_bound_ns(&self) -> u32 {
+        self.guard_bound.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_guard_bound_ns(&self, bound: u32) {
+        self.guard_bound.store(bound, Ordering::Relaxed);
     }
 
     /// CLOCK_MONOTONIC, or nothing if the counter cannot be read from here.
@@ -330,6 +352,7 @@ const _: () = {
     assert!(offset_of!(Words, tai) + 8 == 116);
     assert!(offset_of!(Words, leap) + 8 == 120);
     assert!(offset_of!(Words, reserved) + 8 == 124);
+    assert!(offset_of!(TimehandsPage, guard_bound) == 0x14);
     assert!(offset_of!(TimehandsPage, ring) == 0x80);
     assert!(size_of::<Ring<Words, SLOTS>>() == 128 + SLOTS * 128);
     assert!(size_of::<TimehandsPage>() == PAGE_SIZE);

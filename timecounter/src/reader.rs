@@ -29,6 +29,7 @@
 use core::hint::cold_path;
 
 use crate::generation;
+use crate::guard::{Guard, Seen};
 use crate::kind::Kind;
 use crate::ring::{Payload, Ring};
 use crate::scale::Multiplier;
@@ -78,6 +79,11 @@ pub trait Counters {
     /// The counter that `kind` names, ordered after all earlier loads, or
     /// nothing if it cannot be read from here.
     fn read(&self, kind: Kind) -> Option<u64>;
+    /// The line by which reads of a guarded counter go, see [`crate::guard`];
+    /// nothing where there is none, and such a counter then cannot be read.
+    fn guard(&self) -> Option<Guard<'_>> {
+        None
+    }
 }
 
 /// What one sort of read loads of a segment and makes of a difference.
@@ -103,6 +109,10 @@ pub trait Extent {
     fn length(&self) -> u64;
     /// The multiplier of the floor slope, in the unit of the segment's own.
     fn floor(&self) -> u64;
+    /// Monotonic nanoseconds at the start, for the guard.
+    fn monotonic_ns(&self) -> u64;
+    /// The segment's multiplier, for the guard.
+    fn multiplier(&self) -> u64;
 }
 
 /// Reads the clock. Nothing is returned if the counter in use cannot be read
@@ -193,7 +203,7 @@ where
         if let Some(time) = inside::<V, P, N>(ring, generation, count) {
             return Some(time);
         }
-        if let Found::Inside(time) = locate::<V, P, N>(ring, generation, count) {
+        if let Found::Inside(time) = locate::<V, P, N>(ring, generation, count, None) {
             return Some(time);
         }
     }
@@ -201,13 +211,20 @@ where
     loop {
         let generation = ring.current();
         let kind = Kind::from_word(ring.slot(generation).kind());
+        // What is in the line is looked at before the count is taken.
+        let guard = if kind.is_guarded() {
+            let guard = counters.guard()?;
+            Some((guard, guard.look()))
+        } else {
+            None
+        };
         let count = counters.read(kind)?;
         if kind.width() < 64 && ring.current() != generation {
             // A masked count means something only near the segment it was
             // taken for.
             continue;
         }
-        match locate::<V, P, N>(ring, generation, count & kind.mask()) {
+        match locate::<V, P, N>(ring, generation, count & kind.mask(), guard) {
             Found::Inside(time) | Found::Past(time) => return Some(time),
             Found::Behind if behind => return Some(read_coarse::<V, P, N>(ring)),
             Found::Behind => behind = true,
@@ -247,7 +264,12 @@ enum Found<T> {
     Torn,
 }
 
-fn locate<V, P, const N: usize>(ring: &Ring<P, N>, current: u32, count: u64) -> Found<V::Time>
+fn locate<V, P, const N: usize>(
+    ring: &Ring<P, N>,
+    current: u32,
+    count: u64,
+    guard: Option<(Guard<'_>, Seen)>,
+) -> Found<V::Time>
 where
     V: View<P>,
     P: Payload + Extent,
@@ -264,6 +286,11 @@ where
         let start = slot.payload().start();
         let length = slot.payload().length();
         let view = V::load(slot.payload());
+        let base_ns = slot.payload().monotonic_ns();
+        let slope = Multiplier {
+            mult: slot.payload().multiplier(),
+            shift: kind.shift(),
+        };
         let floor = Multiplier {
             mult: slot.payload().floor(),
             shift: kind.shift(),
@@ -285,16 +312,19 @@ where
             generation = generation::previous(generation);
             continue;
         }
-        if delta <= length {
-            return Found::Inside(view.general(delta, kind.shift(), 0));
+        let within = delta.min(length);
+        let mut tail_ns = floor.ns(delta - within);
+        if let Some((guard, seen)) = guard {
+            let own = base_ns
+                .saturating_add(slope.ns(within))
+                .saturating_add(tail_ns);
+            tail_ns = tail_ns.saturating_add(guard.pass(seen, own) - own);
         }
-        let beyond = delta.wrapping_sub(length);
-        let tail_ns = floor.ns(beyond);
-        let time = view.general(length, kind.shift(), tail_ns);
-        return if back == 0 {
+        let time = view.general(within, kind.shift(), tail_ns);
+        return if delta > length && back == 0 {
             Found::Past(time)
         } else {
-            // Between the end of a segment and a later start of the next.
+            // Also between the end of a segment and a later start of the next.
             Found::Inside(time)
         };
     }

@@ -17,6 +17,7 @@ use spin::{Mutex, Once};
 
 use crate::counter::{Timecounter, UserCounter};
 use crate::delta;
+use crate::guard::{Guard, GuardLine};
 use crate::kind::Kind;
 use crate::quality::{self, Rank};
 use crate::reader::{Counters, Halves};
@@ -153,6 +154,8 @@ pub struct Entry {
     demotion: Mutex<Option<Demotion>>,
     /// The measured error of its nominal rate in 10^-9, [`UNMEASURED`] if none.
     skew_ppb: AtomicI64,
+    /// By how much its reads on two CPUs may disagree, in ns.
+    skew_bound: AtomicU32,
 }
 
 /// No rate is so far off.
@@ -166,6 +169,7 @@ impl Entry {
             quality: AtomicI32::new(0),
             demotion: Mutex::new(None),
             skew_ppb: AtomicI64::new(UNMEASURED),
+            skew_bound: AtomicU32::new(0),
         }
     }
 }
@@ -255,6 +259,17 @@ impl<'r> Registered<'r> {
     pub fn skew_ppb(&self) -> Option<i64> {
         Some(self.entry.skew_ppb.load(Ordering::Relaxed)).filter(|&ppb| ppb != UNMEASURED)
     }
+    /// By how much its reads on one CPU may be ahead of those on another, in
+    /// nanoseconds: 0 for one chip that all of them read, and for a counter of
+    /// which nobody said otherwise.
+    #[must_use]
+    pub fn skew_bound_ns(&self) -> u32 {
+        self.entry.skew_bound.load(Ordering::Relaxed)
+    }
+    /// Says by how much its CPUs were found to disagree, in nanoseconds.
+    pub fn set_skew_bound_ns(&self, bound: u32) {
+        self.entry.skew_bound.store(bound, Ordering::Relaxed);
+    }
     pub(crate) fn set_skew(&self, ppb: i64) {
         let measured = ppb.max(UNMEASURED + 1);
         self.entry.skew_ppb.store(measured, Ordering::Relaxed);
@@ -331,6 +346,9 @@ pub struct Registry {
     count: AtomicU32,
     /// Index of the counter that [`Counters::tsc`] reads, 0 for none.
     tsc: AtomicU32,
+    /// The kernel's own line of the jitter guard, and its bound in ns.
+    guard: GuardLine,
+    guard_bound: AtomicU32,
 }
 
 impl Registry {
@@ -339,7 +357,13 @@ impl Registry {
             entries: [const { Entry::new() }; MAX_COUNTERS],
             count: AtomicU32::new(0),
             tsc: AtomicU32::new(0),
+            guard: GuardLine::new(),
+            guard_bound: AtomicU32::new(0),
         }
+    }
+
+    pub(crate) fn set_guard_bound_ns(&self, bound: u32) {
+        self.guard_bound.store(bound, Ordering::Relaxed);
     }
 
     /// Enters the dummy; called once, under the gate, before anything else.
@@ -443,6 +467,36 @@ impl Counters for Registry {
 
     fn read(&self, kind: Kind) -> Option<u64> {
         self.get(kind.index()).map(|counter| counter.read())
+    }
+
+    fn guard(&self) -> Option<Guard<'_>> {
+        let bound = self.guard_bound.load(Ordering::Relaxed);
+        Some(Guard::new(&self.guard, bound))
+    }
+}
+
+/// The counters as the kernel reads them when it answers a process: by the line
+/// of that as well.
+pub(crate) struct Answering<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) line: &'a GuardLine,
+}
+
+impl Counters for Answering<'_> {
+    fn order(&self) {
+        self.registry.order();
+    }
+
+    fn tsc<T>(&self, ahead: &T) -> Halves {
+        self.registry.tsc(ahead)
+    }
+
+    fn read(&self, kind: Kind) -> Option<u64> {
+        Counters::read(self.registry, kind)
+    }
+
+    fn guard(&self) -> Option<Guard<'_>> {
+        Some(self.registry.guard()?.beside(self.line))
     }
 }
 

@@ -451,7 +451,7 @@ impl Clock {
         windup::change_counter(
             (kind, last),
             elapsed,
-            (new.kind(self.user_enabled()), samples.new),
+            (self.kind_of(&new), samples.new),
             horizon,
             rate,
             &mut self.leap.session(),

@@ -102,6 +102,12 @@ impl Extent for Words {
         // The reader's tail then is one less than the counts past the end.
         u64::MAX
     }
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+    fn multiplier(&self) -> u64 {
+        0
+    }
 }
 
 /// A read of the line. The reader hands the counts of the tail over, each worth

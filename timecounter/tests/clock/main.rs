@@ -3,6 +3,7 @@
 mod change;
 mod common;
 mod events;
+mod guard;
 mod oracle;
 mod rate;
 mod registration;
