@@ -271,6 +271,7 @@ impl TimehandsPage {
         self.guard_bound.load(Ordering::Relaxed)
     }
 
+    #[cfg(not(loom))]
     pub(crate) fn set_guard_bound_ns(&self, bound: u32) {
         self.guard_bound.store(bound, Ordering::Relaxed);
     }

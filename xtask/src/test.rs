@@ -95,7 +95,7 @@ fn loom() -> Vec<Cargo> {
     let dir = crate::target_dir().join("loom");
     let cargo = Cargo::new("test").package("timehands-timecounter");
     let cargo = cargo
-        .args(["--release", "--test", "loom", "--target-dir"])
+        .args(["--release", "--test", "loom*", "--target-dir"])
         .args([dir]);
     vec![cargo.env("RUSTFLAGS", "--cfg loom")]
 }
