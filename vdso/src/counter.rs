@@ -37,7 +37,9 @@ use core::arch::asm;
 use core::ptr::{NonNull, from_ref};
 
 use timecounter::UserCounter;
+use timecounter::guard::{Guard, GuardLine};
 use timecounter::kind::Kind;
+use timecounter::page::TimehandsPage;
 use timecounter::reader::{Counters, Halves};
 
 /// A way to read the TSC in order; see the module's documentation.
@@ -212,14 +214,31 @@ impl HpetPage {
 pub struct UserCounters<T> {
     tsc: T,
     hpet: HpetPage,
+    guard: Option<(&'static GuardLine, &'static TimehandsPage)>,
 }
 
-impl<T: OrderedTsc> UserCounters<T> {
+impl<T: OrderedTsc + Copy> UserCounters<T> {
     /// Reads the TSC by `tsc` and the HPET through `hpet`.
     #[inline(always)]
     #[must_use]
     pub const fn new(tsc: T, hpet: HpetPage) -> Self {
-        Self { tsc, hpet }
+        Self {
+            tsc,
+            hpet,
+            guard: None,
+        }
+    }
+
+    /// The same, with the process's line of the jitter guard and the page that
+    /// says how far it is believed. Without them a guarded counter is left to the
+    /// system call.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_guard(self, line: &'static GuardLine, page: &'static TimehandsPage) -> Self {
+        Self {
+            guard: Some((line, page)),
+            ..self
+        }
     }
 }
 
@@ -244,6 +263,12 @@ impl<T: OrderedTsc> Counters for UserCounters<T> {
             UserCounter::Hpet => self.hpet.main_counter().map(u64::from),
             UserCounter::None | UserCounter::Pvclock => None,
         }
+    }
+
+    #[inline(always)]
+    fn guard(&self) -> Option<Guard<'_>> {
+        let (line, page) = self.guard?;
+        Some(Guard::new(line, page.guard_bound_ns()))
     }
 }
 

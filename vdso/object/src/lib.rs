@@ -7,8 +7,9 @@
 //! program's own fault, and faults; it becomes `EFAULT` only where the system
 //! call is made.
 //!
-//! The object is code alone. The timehands page and the registers of the HPET
-//! are mapped right below it, see `object.ld`; which instructions read the TSC,
+//! The object is code alone. The timehands page, the registers of the HPET and
+//! the process's line of the jitter guard, the only page it writes, are mapped
+//! right below it, see `object.ld`; which instructions read the TSC,
 //! the kernel decides before it maps the object, see [`vdso::patch`].
 //!
 //! # The shape of a read
@@ -17,8 +18,8 @@
 //! the exported function, which has no stack frame, and everything else leaves it
 //! by a tail call. The other clocks go through one more jump.
 //!
-//! The CPU number is asked of the kernel: reading it here takes `RDTSCP` or
-//! `RDPID`, and a processor may have neither.
+//! The CPU number is the limit of a segment that each CPU has for just this, as
+//! under Linux: `LSL` needs no feature, where `RDTSCP` and `RDPID` do.
 
 #![no_std]
 
@@ -26,6 +27,7 @@ use core::arch::{asm, global_asm};
 use core::ptr::NonNull;
 
 use timecounter::Timespec;
+use timecounter::guard::GuardLine;
 use timecounter::page::{MonotonicView, RealtimeView, SLOTS, TimehandsPage, Words};
 use timecounter::reader::{self, Missed, View};
 use vdso::clock::{self, MONOTONIC, REALTIME};
@@ -198,8 +200,42 @@ unsafe extern "C" fn time(out: *mut i64) -> i64 {
 }
 
 /// `int __vdso_getcpu(unsigned *, unsigned *, void *)`; each may be null.
-extern "C" fn getcpu(cpu: *mut u32, node: *mut u32, cache: *mut u8) -> isize {
-    system_call(call::GETCPU, cpu as usize, node as usize, cache as usize)
+///
+/// # Safety
+///
+/// What is not null of the first two is valid for writing.
+unsafe extern "C" fn getcpu(cpu: *mut u32, node: *mut u32, cache: *mut u8) -> isize {
+    let Some(limit) = cpu_segment_limit() else {
+        return system_call(call::GETCPU, cpu as usize, node as usize, cache as usize);
+    };
+    // Linux, `arch/x86/include/asm/segment.h`: the number in twelve bits, the node
+    // above.
+    for (out, value) in [(cpu, limit & 0xfff), (node, limit >> 12)] {
+        if !out.is_null() {
+            // SAFETY: not null, hence the caller's condition.
+            unsafe { out.write(value) };
+        }
+    }
+    0
+}
+
+/// The limit of the segment that tells the CPU's number, if there is one.
+#[inline(always)]
+fn cpu_segment_limit() -> Option<u32> {
+    const SELECTOR: u32 = 0x7b;
+    let (limit, found): (u32, u8);
+    // SAFETY: LSL reads a descriptor that programs may see, or clears ZF.
+    unsafe {
+        asm!(
+            "lsl {limit:e}, {selector:e}",
+            "setz {found}",
+            selector = in(reg) SELECTOR,
+            limit = inout(reg) 0_u32 => limit,
+            found = out(reg_byte) found,
+            options(nomem, nostack),
+        );
+    }
+    (found != 0).then_some(limit)
 }
 
 /// The timehands page, which is mapped below the object.
@@ -241,7 +277,25 @@ fn counters() -> UserCounters<Patched> {
         // registers there.
         unsafe { HpetPage::new(registers) }
     });
-    UserCounters::new(Patched, hpet)
+    UserCounters::new(Patched, hpet).with_guard(guard_line(), page())
+}
+
+/// The process's line of the jitter guard.
+#[inline(always)]
+fn guard_line() -> &'static GuardLine {
+    let line: *const GuardLine;
+    // SAFETY: an address is computed, and nothing else.
+    unsafe {
+        asm!(
+            ".hidden guard_page",
+            "lea {line}, [rip + guard_page]",
+            line = out(reg) line,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: who sends programs to the guard by the kind word has mapped a page
+    // for it there, readable and writable; it is touched only then, and atomic.
+    unsafe { &*line }
 }
 
 #[cold]

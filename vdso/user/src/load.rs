@@ -1,11 +1,11 @@
 //! Loads the shared object into a host process, with a timehands page below it.
 //!
 //! This is how the object is tested and measured without its kernel: one
-//! mapping holds, from low to high addresses, the timehands page, a page that
-//! stands for the registers of the HPET, one kept for the pvclock page, and the
-//! object, laid out as a kernel lays it out. The first two stay writable, for
-//! this process is the kernel's stand-in too: it publishes on the one and counts
-//! in the other. The object is made read-only and executable before it is first
+//! mapping holds, from low to high addresses, the page of the jitter guard, the
+//! timehands page, a page that stands for the registers of the HPET, one kept for
+//! the pvclock page, and the object, laid out as a kernel lays it out. The first
+//! three stay writable, for this process is the kernel's stand-in too: it
+//! publishes on the second and counts in the third. The object is made read-only and executable before it is first
 //! called.
 //!
 //! A mapping is never taken down; its functions may be called from anywhere.
@@ -19,13 +19,16 @@ use core::sync::atomic::AtomicU32;
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+use timecounter::guard::GuardLine;
 use timecounter::page::{PAGE_SIZE, TimehandsPage};
 
 use crate::symbols;
 use crate::sys::Image;
 
 /// Pages below the object.
-const DATA_PAGES: usize = 3;
+const DATA_PAGES: usize = 4;
+/// Distance of the jitter guard's line below the object.
+const GUARD: usize = 4 * PAGE_SIZE;
 /// Distance of the timehands page below the object.
 const TIMEHANDS: usize = 3 * PAGE_SIZE;
 /// Distance of the HPET's registers below the object.
@@ -42,6 +45,7 @@ pub struct Object {
     image: Image,
     page: &'static TimehandsPage,
     hpet: &'static Registers,
+    guard: &'static GuardLine,
 }
 
 /// Why an object was not loaded.
@@ -91,17 +95,18 @@ impl Object {
         .cast::<u8>();
         // SAFETY: the object is behind the data pages, inside the mapping, which
         // is page-aligned, zeroed, writable, and known to nobody else.
-        let (base, page, hpet) = unsafe {
+        let (base, page, hpet, guard) = unsafe {
             let base = start.add(DATA_PAGES * PAGE_SIZE);
             base.copy_from_nonoverlapping(code.as_ptr(), code.len());
             let page = base.sub(TIMEHANDS).cast::<TimehandsPage>();
             page.write(TimehandsPage::new());
             let hpet = base.sub(HPET).cast::<Registers>();
-            (base, page, hpet)
+            let guard = base.sub(GUARD).cast::<GuardLine>();
+            (base, page, hpet, guard)
         };
-        // SAFETY: from here on both pages are only used through these, all that
+        // SAFETY: from here on these pages are only used through these, all that
         // changes in them is atomic, and the mapping stays for ever.
-        let (page, hpet) = unsafe { (&*page, &*hpet) };
+        let (page, hpet, guard) = unsafe { (&*page, &*hpet, &*guard) };
         let executable = MprotectFlags::READ | MprotectFlags::EXEC;
         // SAFETY: these pages hold the object alone, of which there is no other
         // reference yet.
@@ -109,7 +114,12 @@ impl Object {
         // SAFETY: mapped as the program headers say, and never changed again.
         let image = unsafe { Image::at(base.expose_provenance()) };
         let image = image.ok_or(LoadError::NotAnObject)?;
-        Ok(Self { image, page, hpet })
+        Ok(Self {
+            image,
+            page,
+            hpet,
+            guard,
+        })
     }
 
     /// The object, to look functions up in.
@@ -128,6 +138,12 @@ impl Object {
     #[must_use]
     pub fn hpet(&self) -> &'static Registers {
         self.hpet
+    }
+
+    /// The line by which the object's functions read a guarded counter.
+    #[must_use]
+    pub fn guard(&self) -> &'static GuardLine {
+        self.guard
     }
 }
 
