@@ -13,7 +13,7 @@
 //! wind the clock up themselves and call `relax` in between, so they also work
 //! before the first tick. They must not be called from an interrupt handler.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::bintime::Bintime;
 use crate::counter::Timecounter;
@@ -56,6 +56,24 @@ pub enum Windup {
     Switched,
 }
 
+/// When reads go by the jitter guard, see [`crate::guard`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardPolicy {
+    /// Where a counter's CPUs were found to disagree.
+    Measured = 0,
+    /// Never.
+    Never = 1,
+    /// Always.
+    Always = 2,
+}
+
+const NEVER: u32 = GuardPolicy::Never as u32;
+const ALWAYS: u32 = GuardPolicy::Always as u32;
+
+/// The bound of a guard that nobody measured the need of, in nanoseconds: more
+/// than two CPUs that are in step disagree.
+const GUARD_NS: u32 = 1_000;
+
 /// The timekeeper of a kernel. Made to be a `static`.
 #[derive(Debug)]
 pub struct Clock {
@@ -71,8 +89,8 @@ pub struct Clock {
     tick_ns: AtomicU64,
     adjustment: AtomicI64,
     user_enabled: AtomicBool,
-    /// Reads go by the jitter guard.
-    guarded: AtomicBool,
+    /// A [`GuardPolicy`].
+    guard_policy: AtomicU32,
     /// Windups that published something.
     published: AtomicU64,
     statistics: Statistics,
@@ -97,7 +115,7 @@ impl Clock {
             tick_ns: AtomicU64::new(1_000_000),
             adjustment: AtomicI64::new(0),
             user_enabled: AtomicBool::new(true),
-            guarded: AtomicBool::new(false),
+            guard_policy: AtomicU32::new(GuardPolicy::Measured as u32),
             published: AtomicU64::new(0),
             statistics: Statistics::new(),
         }
@@ -242,46 +260,73 @@ impl Clock {
     pub fn set_user_enabled(&self, enabled: bool) {
         let _inside = self.enter();
         self.user_enabled.store(enabled, Ordering::Relaxed);
-        self.rewrite_kinds();
+        self.page.ring().rewrite_kinds(|word| {
+            let kind = Kind::from_word(word);
+            self.registry.get(kind.index()).map_or(word, |counter| {
+                kind.with_user(counter.kind(enabled).user()).word()
+            })
+        });
     }
 
     /// The bound of the jitter guard in nanoseconds, if reads go by it.
     #[must_use]
     pub fn guard(&self) -> Option<u32> {
-        self.guarded
-            .load(Ordering::Relaxed)
-            .then(|| self.page.guard_bound_ns())
+        self.active().and_then(|active| self.guard_of(&active))
     }
 
-    /// Guards reads against CPUs that are ahead of others by up to so many
-    /// nanoseconds, or not at all, from the next read on.
-    pub fn set_guard(&self, bound_ns: Option<u32>) {
+    /// Says when reads are guarded, from the next read on.
+    pub fn set_guard(&self, policy: GuardPolicy) {
         let _inside = self.enter();
-        if let Some(bound) = bound_ns {
+        self.guard_policy.store(policy as u32, Ordering::Relaxed);
+        self.guard_active();
+    }
+
+    /// Says by how many nanoseconds `counter`'s reads on one CPU may be ahead of
+    /// those on another, from the next read on; 0 for not at all.
+    pub fn set_skew_bound(&self, counter: &Registered<'_>, bound_ns: u32) {
+        let _inside = self.enter();
+        counter.set_skew_bound_ns(bound_ns);
+        self.guard_active();
+    }
+
+    /// The bound under which reads of `counter` are guarded, if they are.
+    pub(crate) fn guard_of(&self, counter: &Registered<'_>) -> Option<u32> {
+        let measured = counter.skew_bound_ns();
+        match self.guard_policy.load(Ordering::Relaxed) {
+            NEVER => None,
+            ALWAYS => Some(measured.max(GUARD_NS)),
+            _ => Some(measured).filter(|&bound| bound != 0),
+        }
+    }
+
+    /// The kind of a segment of `counter` that is published now, and the bound of
+    /// its guard where readers look for it; inside the gate.
+    pub(crate) fn kind_of(&self, counter: &Registered<'_>) -> Kind {
+        let guard = self.guard_of(counter);
+        if let Some(bound) = guard {
             self.registry.set_guard_bound_ns(bound);
             self.page.set_guard_bound_ns(bound);
         }
-        self.guarded.store(bound_ns.is_some(), Ordering::Relaxed);
-        self.rewrite_kinds();
-    }
-
-    /// The kind of a segment of `counter` that is published now.
-    pub(crate) fn kind_of(&self, counter: &Registered<'_>) -> Kind {
         counter
             .kind(self.user_enabled())
-            .with_guard(self.guarded.load(Ordering::Relaxed))
+            .with_guard(guard.is_some())
     }
 
-    /// Makes all segments say how they are to be read; inside the gate.
-    fn rewrite_kinds(&self) {
+    /// Applies the guard to the counter that tells the time; inside the gate.
+    fn guard_active(&self) {
+        let active = self.active();
+        let Some(kind) = active.map(|active| self.kind_of(&active)) else {
+            return;
+        };
         self.page.ring().rewrite_kinds(|word| {
-            let kind = Kind::from_word(word);
-            self.registry.get(kind.index()).map_or(word, |counter| {
-                let now = self.kind_of(&counter);
-                kind.with_user(now.user())
-                    .with_guard(now.is_guarded())
-                    .word()
-            })
+            let it = Kind::from_word(word);
+            // Segments of another counter are past; what is left of their readers
+            // goes on as it began.
+            if it.index() == kind.index() {
+                it.with_guard(kind.is_guarded()).word()
+            } else {
+                word
+            }
         });
     }
 

@@ -266,8 +266,7 @@ impl<'r> Registered<'r> {
     pub fn skew_bound_ns(&self) -> u32 {
         self.entry.skew_bound.load(Ordering::Relaxed)
     }
-    /// Says by how much its CPUs were found to disagree, in nanoseconds.
-    pub fn set_skew_bound_ns(&self, bound: u32) {
+    pub(crate) fn set_skew_bound_ns(&self, bound: u32) {
         self.entry.skew_bound.store(bound, Ordering::Relaxed);
     }
     pub(crate) fn set_skew(&self, ppb: i64) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use proptest::prelude::*;
+use timecounter::clock::GuardPolicy;
 use timecounter::guard::{Guard, GuardLine};
 use timecounter::kind::Kind;
 use timecounter::reader::{Counters, Halves};
@@ -13,6 +14,13 @@ use super::{MS, hpet, on_tsc, pit, tsc};
 
 /// More than the CPUs of these tests disagree, in ns.
 const BOUND: u32 = 2_000;
+
+/// As if this had been measured of every counter.
+fn set_guard(clock: &Clock, bound: Option<u32>) {
+    for counter in clock.registry().iter() {
+        clock.set_skew_bound(&counter, bound.unwrap_or(0));
+    }
+}
 
 /// A program on one CPU, which is some nanoseconds ahead.
 struct Cpu<'a> {
@@ -90,9 +98,9 @@ proptest! {
         machine.add(if narrow { hpet() } else { tsc() }, 0xFFFF_FF00);
         machine.tick(MS);
         let line = GuardLine::new();
-        machine.clock.set_guard(Some(BOUND));
+        set_guard(machine.clock, Some(BOUND));
         prop_assert_eq!(worst_step(&mut machine, &line, &steps), 0);
-        machine.clock.set_guard(None);
+        set_guard(machine.clock, None);
         // There and back at once, so that nothing else can make up for it.
         let back = worst_step(&mut machine, &line, &[(true, 1), (false, 1)]);
         prop_assert!(back > 1_400, "only {} ns without the guard", back);
@@ -101,7 +109,7 @@ proptest! {
     #[test]
     fn a_hostile_line_moves_its_own_time_by_at_most_the_bound(junk in any::<u64>(), near in -5_000_i64..5_000) {
         let machine = on_tsc();
-        machine.clock.set_guard(Some(BOUND));
+        set_guard(machine.clock, Some(BOUND));
         let (mine, other) = (GuardLine::new(), GuardLine::new());
         let truth = Cpu::new(machine.clock, 0, &other).now();
         for written in [0, 1 << 63, u64::MAX, junk, truth.wrapping_add_signed(near), truth] {
@@ -123,7 +131,7 @@ proptest! {
 #[test]
 fn the_bound_itself_is_believed_and_one_more_is_not() {
     let machine = on_tsc();
-    machine.clock.set_guard(Some(BOUND));
+    set_guard(machine.clock, Some(BOUND));
     let line = GuardLine::new();
     let cpu = Cpu::new(machine.clock, 0, &line);
     let truth = cpu.now();
@@ -140,7 +148,7 @@ fn a_reader_that_was_put_aside_leaves_the_line_as_later_ones_left_it() {
     let line = GuardLine::new();
     let machine = on_tsc();
     let clock = machine.clock;
-    clock.set_guard(Some(BOUND));
+    set_guard(clock, Some(BOUND));
     let machine = RefCell::new(machine);
     let slow = Cpu::new(clock, 0, &line);
     let early = slow.now();
@@ -159,7 +167,7 @@ fn a_change_of_counter_does_not_step_back_on_a_cpu_that_was_ahead() {
     let mut machine = on_tsc();
     machine.add(hpet(), 77);
     machine.tick(MS);
-    machine.clock.set_guard(Some(BOUND));
+    set_guard(machine.clock, Some(BOUND));
     let line = GuardLine::new();
     let ahead = Cpu::new(machine.clock, 1_500, &line).now();
     machine.choose("HPET").expect("fit");
@@ -171,7 +179,7 @@ fn a_change_of_counter_does_not_step_back_on_a_cpu_that_was_ahead() {
 fn the_time_of_day_moves_along() {
     let mut machine = on_tsc();
     machine.tick(MS);
-    machine.clock.set_guard(Some(BOUND));
+    set_guard(machine.clock, Some(BOUND));
     let line = GuardLine::new();
     let page = machine.clock.page();
     let ahead = Cpu::new(machine.clock, 1_500, &line);
@@ -191,7 +199,7 @@ fn the_time_of_day_moves_along() {
 fn a_system_call_tells_the_larger_of_both_lines() {
     let mut machine = on_tsc();
     machine.tick(MS);
-    machine.clock.set_guard(Some(BOUND));
+    set_guard(machine.clock, Some(BOUND));
     let line = GuardLine::new();
     let told = Cpu::new(machine.clock, 1_500, &line).now();
     let call = machine.clock.monotonic_beside(&line);
@@ -213,10 +221,10 @@ fn without_a_line_a_guarded_counter_cannot_be_read() {
     cpu.line = None;
     let page = machine.clock.page();
     assert!(page.monotonic(&cpu).is_some(), "no guard, no line");
-    machine.clock.set_guard(Some(BOUND));
+    set_guard(machine.clock, Some(BOUND));
     assert_eq!(machine.clock.guard(), Some(BOUND));
     assert!(page.monotonic(&cpu).is_none(), "the next read needs one");
-    machine.clock.set_guard(None);
+    set_guard(machine.clock, None);
     assert_eq!(machine.clock.guard(), None);
     assert!(page.monotonic(&cpu).is_some(), "and the next does not");
 }
@@ -225,7 +233,7 @@ fn without_a_line_a_guarded_counter_cannot_be_read() {
 fn the_guard_outlives_windups_changes_and_switches_of_user_reads() {
     let mut machine = on_tsc();
     machine.add(pit(), 3);
-    machine.clock.set_guard(Some(BOUND));
+    set_guard(machine.clock, Some(BOUND));
     let guarded = |machine: &Machine| {
         let ring = machine.clock.page().ring();
         Kind::from_word(ring.slot(ring.current()).kind()).is_guarded()
@@ -236,7 +244,7 @@ fn the_guard_outlives_windups_changes_and_switches_of_user_reads() {
         machine.clock.set_user_enabled(name == "TSC");
         assert!(guarded(&machine), "{name}");
     }
-    machine.clock.set_guard(None);
+    set_guard(machine.clock, None);
     machine.tick(MS);
     assert!(!guarded(&machine), "until it is switched off");
 }
@@ -246,7 +254,7 @@ fn threads_on_cpus_that_disagree_never_tell_each_other_of_an_earlier_time() {
     use std::sync::atomic::{AtomicU64, Ordering};
     let machine = on_tsc();
     let clock = machine.clock;
-    clock.set_guard(Some(BOUND));
+    set_guard(clock, Some(BOUND));
     let base = clock.active().expect("started").read();
     let time = AtomicU64::new(base);
     let line = GuardLine::new();
@@ -287,4 +295,35 @@ fn threads_on_cpus_that_disagree_never_tell_each_other_of_an_earlier_time() {
             });
         }
     });
+}
+
+#[test]
+fn the_policy_overrules_the_measurement_either_way() {
+    let machine = on_tsc();
+    let clock = machine.clock;
+    assert_eq!(clock.guard(), None, "nothing was measured");
+    clock.set_guard(GuardPolicy::Always);
+    assert_eq!(clock.guard(), Some(1_000), "guarded all the same");
+    set_guard(clock, Some(BOUND));
+    assert_eq!(clock.guard(), Some(BOUND), "by what was measured");
+    clock.set_guard(GuardPolicy::Never);
+    assert_eq!(clock.guard(), None, "although it was measured");
+    clock.set_guard(GuardPolicy::Measured);
+    assert_eq!(clock.guard(), Some(BOUND), "as measured");
+}
+
+#[test]
+fn a_change_to_a_counter_that_is_in_step_ends_the_guard() {
+    let mut machine = on_tsc();
+    let tsc = machine.clock.active().expect("started");
+    machine.clock.set_skew_bound(&tsc, BOUND);
+    machine.add(hpet(), 77);
+    machine.choose("HPET").expect("fit");
+    assert_eq!(machine.clock.guard(), None, "one chip for all CPUs");
+    machine.choose("TSC").expect("fit");
+    assert_eq!(machine.clock.guard(), Some(BOUND), "one a CPU");
+    let line = GuardLine::new();
+    let ahead = Cpu::new(machine.clock, 1_500, &line).now();
+    let behind = Cpu::new(machine.clock, 0, &line).now();
+    assert!(behind >= ahead, "{ahead}, then {behind}");
 }
