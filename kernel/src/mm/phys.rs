@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use timecounter::guard::GuardLine;
 use x86_64::{PhysAddr, VirtAddr};
 
 use super::PAGE_SIZE;
@@ -67,6 +68,18 @@ pub(super) unsafe fn load_word(from: PhysAddr) -> u32 {
     // SAFETY: by the caller's promise this is mapped, aligned memory; whoever
     // else may be at it is a program.
     unsafe { AtomicU32::from_ptr(virt(from).as_mut_ptr()) }.load(Ordering::Acquire)
+}
+
+/// The guard line at `at`, for as long as the caller sees to.
+///
+/// # Safety
+///
+/// `at` must be memory, a multiple of 64, that is not freed while the result is in
+/// use, and that nobody touches meanwhile but by atomic accesses or as a program.
+pub(super) unsafe fn guard_line<'a>(at: PhysAddr) -> &'a GuardLine {
+    // SAFETY: by the caller's promise this is mapped, aligned memory, and any
+    // value of it is a line.
+    unsafe { &*virt(at).as_ptr() }
 }
 
 /// Copies into physical memory, within one frame.

@@ -11,6 +11,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use timecounter::guard::GuardLine;
+
 use super::paging::{AddressSpace, Protection, Translation, USER_END};
 use super::{PAGE_SIZE, phys};
 
@@ -86,6 +88,20 @@ impl AddressSpace {
         // SAFETY: the word is aligned, so inside one frame, which the program
         // owns and the kernel keeps no reference to.
         Ok(unsafe { phys::load_word(source.phys) })
+    }
+
+    /// The line of the jitter guard at the start of the page at `page`, if the
+    /// program has memory of its own there that it can write.
+    pub fn guard_line(&self, page: u64) -> Option<&GuardLine> {
+        let source = self.translate(page)?;
+        let own = source.owned && source.protection == Protection::ReadWrite;
+        if !own || !source.phys.is_aligned(PAGE_SIZE) {
+            return None;
+        }
+        // SAFETY: the start of a frame that the program owns, aligned and larger
+        // than the line. `&self` keeps it mapped and the kernel from copying to it;
+        // what the program does to it meanwhile meets an atomic.
+        Some(unsafe { phys::guard_line(source.phys) })
     }
 
     /// Copies `from` to the program's memory at `to`.

@@ -6,6 +6,7 @@
 //! 0x0000_1000_0000_0000  MMAP_BOTTOM
 //!                                    anonymous mappings, from the top down
 //! 0x0000_7fff_e000_0000  MMAP_TOP
+//! 0x0000_7fff_efff_c000              the process's line of the jitter guard
 //! 0x0000_7fff_efff_d000              timehands page, read-only
 //! 0x0000_7fff_efff_e000              HPET registers, read-only, uncached
 //! 0x0000_7fff_efff_f000              kept free for the pvclock page
@@ -41,6 +42,9 @@ pub const VDSO: u64 = 0x0000_7fff_f000_0000;
 /// The timehands page: the object reads it at this distance below itself.
 pub const TIMEHANDS: u64 = VDSO - 3 * PAGE;
 
+/// The page of the process's own line of the jitter guard, which it may write.
+pub const GUARD: u64 = VDSO - 4 * PAGE;
+
 /// The HPET's register page.
 pub const HPET: u64 = VDSO - 2 * PAGE;
 
@@ -71,7 +75,7 @@ pub const fn page_end(address: u64) -> Option<u64> {
 }
 
 const _: () = {
-    assert!(MMAP_TOP < TIMEHANDS, "mappings stay below the vDSO's data");
+    assert!(MMAP_TOP < GUARD, "mappings stay below the vDSO's data");
     assert!(
         VDSO + 16 * PAGE < STACK_BOTTOM,
         "there is room for the object"

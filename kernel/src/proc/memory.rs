@@ -9,6 +9,8 @@
 use core::iter::successors;
 use core::ops::Range;
 
+use timecounter::guard::GuardLine;
+
 use super::elf::{Access, Program};
 use super::layout::{self, PAGE};
 use super::regions::{Regions, Use};
@@ -74,6 +76,9 @@ impl Memory {
         memory.fill(stack.pointer, &stack.bytes)?;
 
         if let Some(shared) = shared {
+            // Its own frame, but as little the program's to take away as the rest.
+            let guard = layout::GUARD..layout::GUARD + PAGE;
+            memory.map(guard, Use::Shared, Some(Protection::ReadWrite))?;
             memory.map_shared(layout::TIMEHANDS, shared.timehands, Protection::Read)?;
             if let Some(hpet) = shared.hpet {
                 memory.map_shared(layout::HPET, hpet, Protection::Read)?;
@@ -94,6 +99,11 @@ impl Memory {
     /// The address space, to copy to.
     pub fn space_mut(&mut self) -> &mut AddressSpace {
         &mut self.space
+    }
+
+    /// The process's line of the jitter guard, if it has a vDSO.
+    pub fn guard_line(&self) -> Option<&GuardLine> {
+        self.space.guard_line(layout::GUARD)
     }
 
     fn fill(&mut self, to: u64, bytes: &[u8]) -> Result<(), MapError> {

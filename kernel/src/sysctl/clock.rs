@@ -9,6 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use timecounter::clock::Clock;
+use timecounter::clock::GuardPolicy;
 use timecounter::page::SLOTS;
 use timecounter::registry::Registered;
 use timecounter::select::ChooseError;
@@ -197,14 +198,19 @@ impl System for ClockSystem {
     fn set_setting(&self, setting: Setting, value: i32) {
         self.cell(setting).store(value, Ordering::Relaxed);
         match setting {
-            Setting::AllowedDeviation | Setting::StepWarnings | Setting::NoJitter => {}
+            Setting::AllowedDeviation | Setting::StepWarnings => {}
+            Setting::NoJitter => self.clock.set_guard(match value {
+                1 => GuardPolicy::Never,
+                2 => GuardPolicy::Always,
+                _ => GuardPolicy::Measured,
+            }),
             Setting::FastGettime => self.clock.set_user_enabled(value != 0),
             Setting::Watchdog => (self.around.watchdog)(u32::try_from(value).unwrap_or(0)),
         }
     }
 
     fn guard_ns(&self) -> u32 {
-        0
+        self.clock.guard().unwrap_or(0)
     }
 
     fn skew(&self) -> Vec<Skew> {

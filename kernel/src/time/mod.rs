@@ -15,6 +15,7 @@ pub mod watchdog;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use timecounter::guard::GuardLine;
 use timecounter::page::TimehandsPage;
 #[cfg(target_os = "none")]
 use timecounter::tick::ticks_per_windup;
@@ -72,6 +73,21 @@ pub fn monotonic() -> Timespec {
 /// CLOCK_REALTIME.
 pub fn realtime() -> Timespec {
     CLOCK.realtime()
+}
+
+/// Whether reads are guarded now, so that a process's own line counts.
+pub fn is_guarded() -> bool {
+    CLOCK.guard().is_some()
+}
+
+/// CLOCK_MONOTONIC for the process whose guard line is `line`.
+pub fn monotonic_beside(line: &GuardLine) -> Timespec {
+    CLOCK.monotonic_beside(line)
+}
+
+/// CLOCK_REALTIME for the process whose guard line is `line`.
+pub fn realtime_beside(line: &GuardLine) -> Timespec {
+    CLOCK.realtime_beside(line)
 }
 
 /// CLOCK_MONOTONIC at the latest tick.

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use timecounter::Timespec;
+use timecounter::guard::GuardLine;
 
 use super::errno::Errno;
 use super::{Answer, Process, Task};
@@ -63,6 +64,27 @@ fn timespec(process: &Process, pointer: u64, time: Timespec) -> Answer {
     copy_out(process, pointer, &pair(time.sec, i64::from(time.nsec)))
 }
 
+/// The precise clock for a process: under the jitter guard, not before what its
+/// own reads were told.
+fn precise(
+    process: &Process,
+    plain: fn() -> Timespec,
+    beside: fn(&GuardLine) -> Timespec,
+) -> Timespec {
+    if !time::is_guarded() {
+        return plain();
+    }
+    process.memory().guard_line().map_or_else(plain, beside)
+}
+
+fn realtime(process: &Process) -> Timespec {
+    precise(process, time::realtime, time::realtime_beside)
+}
+
+fn monotonic(process: &Process) -> Timespec {
+    precise(process, time::monotonic, time::monotonic_beside)
+}
+
 /// The clock is a C `int`: the upper half of the register is not looked at.
 fn clock(register: u64) -> i32 {
     register as i32
@@ -74,8 +96,8 @@ pub(super) fn gettime(task: &Task, which: u64, pointer: u64) -> Answer {
     count();
     let which = clock(which);
     let now = match which {
-        id::REALTIME => time::realtime(),
-        id::MONOTONIC | id::MONOTONIC_RAW | id::BOOTTIME => time::monotonic(),
+        id::REALTIME => realtime(&task.process),
+        id::MONOTONIC | id::MONOTONIC_RAW | id::BOOTTIME => monotonic(&task.process),
         id::REALTIME_COARSE => time::realtime_coarse(),
         id::MONOTONIC_COARSE => time::monotonic_coarse(),
         _ => Timespec::from_ns(cpu_time(task, which, true)?),
@@ -125,7 +147,7 @@ pub(super) fn getres(task: &Task, which: u64, pointer: u64) -> Answer {
 pub(super) fn gettimeofday(process: &Process, pointer: u64, zone: u64) -> Answer {
     count();
     if pointer != 0 {
-        let now = time::realtime();
+        let now = realtime(process);
         let bytes = pair(now.sec, i64::from(now.nsec / 1000));
         copy_out(process, pointer, &bytes)?;
     }
@@ -138,7 +160,7 @@ pub(super) fn gettimeofday(process: &Process, pointer: u64, zone: u64) -> Answer
 /// `time(pointer)`: whole seconds, also stored where the pointer is not null.
 pub(super) fn time(process: &Process, pointer: u64) -> Answer {
     count();
-    let seconds = time::realtime().sec;
+    let seconds = realtime(process).sec;
     if pointer != 0 {
         copy_out(process, pointer, &seconds.to_le_bytes())?;
     }
