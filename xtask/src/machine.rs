@@ -14,7 +14,7 @@ pub const MACHINE_ENV: &str = "TIMEHANDS_MACHINE";
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Number of processors
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=255))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255))]
     pub smp: u32,
     /// Memory, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(32..=1_048_576))]
@@ -57,7 +57,7 @@ pub struct Machine {
 impl Default for Machine {
     fn default() -> Self {
         Self {
-            smp: 1,
+            smp: 2,
             memory: 256,
             accel: Accel::Auto,
             cpu: None,

@@ -169,7 +169,7 @@ mod tests {
         for part in [
             "-machine q35,hpet=on ",
             "-accel tcg ",
-            "-smp 1 ",
+            "-smp 2 ",
             "-device isa-debug-exit,iobase=0xf4,iosize=0x04",
             "-serial file:/t/1 -serial file:/t/2",
             "-kernel /t/boot -initrd /t/a.tar",

@@ -57,9 +57,17 @@ pub fn clock() -> &'static Clock {
 }
 
 /// Logs how long a stall the counter that tells the time bears, if no other
-/// shows the wraps that a longer one hides.
+/// shows the wraps that a longer one hides. To be called after a change, by
+/// whoever sees it; it is said once.
 pub fn log_bearable_stall(clock: &Clock) {
-    if let (Some(active), Some(ns)) = (clock.active(), clock.bearable_stall_ns()) {
+    /// Index of the counter of which it was said last; the dummy's for none.
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    let active = clock.active();
+    let index = active.map_or(0, |active| active.index());
+    if SAID.swap(index.into(), Ordering::Relaxed) == u32::from(index) {
+        return;
+    }
+    if let (Some(active), Some(ns)) = (active, clock.bearable_stall_ns()) {
         let (name, ms) = (active.name(), ns / 1_000_000);
         klog!("timecounter {name}: loses time if the tick stalls for more than {ms} ms");
     }
