@@ -213,3 +213,53 @@ fn a_page_without_a_time_sends_every_read_to_the_kernel() {
         assert!(told.is_ok_and(|told| told > 0), "clock {id}: {told:?}");
     }
 }
+
+#[test]
+fn a_guarded_read_goes_by_the_line_below_the_object_and_an_ordinary_one_does_not() {
+    for object in load(UserCounter::Hpet, 4, 32, &segment()) {
+        object.hpet()[MAIN_COUNTER].store(5000, Ordering::Relaxed);
+        let own = told(&object, 1).expect("readable");
+        object.guard().write(own as u64 + 500);
+        assert_eq!(
+            told(&object, 1),
+            Ok(own),
+            "not guarded: the line is not seen"
+        );
+        assert_eq!(object.guard().look(), own as u64 + 500, "nor written");
+    }
+}
+
+#[test]
+fn a_guarded_read_believes_nothing_beyond_the_bound_and_leaves_what_it_told() {
+    for object in load(UserCounter::Hpet, 4, 32, &segment()) {
+        let ring = object.page().ring();
+        ring.rewrite_kinds(|word| Kind::from_word(word).with_guard(true).word());
+        object.hpet()[MAIN_COUNTER].store(5000, Ordering::Relaxed);
+        let own = told(&object, 1).expect("readable");
+        assert_eq!(
+            object.guard().look(),
+            own as u64,
+            "the line holds what was told"
+        );
+        // A bound of 0, which a new page has: nothing ahead is believed.
+        object.guard().write(own as u64 + 1);
+        assert_eq!(told(&object, 1), Ok(own), "beyond the bound");
+        assert_eq!(object.guard().look(), own as u64, "and is overwritten");
+        assert_eq!(
+            told(&object, 6),
+            Ok(4_900_000_000),
+            "coarse clocks need none"
+        );
+    }
+}
+
+#[test]
+fn getcpu_tells_where_the_kernel_says_it_runs() {
+    for form in FORMS {
+        let object = Object::load(&fitted(form)).expect("the object loads");
+        let function = object.image().getcpu().expect("getcpu");
+        // The thread may be moved between the two.
+        let agrees = (0..100).any(|_| function.call() == user::sys::clone::getcpu());
+        assert!(agrees, "another CPU every time");
+    }
+}

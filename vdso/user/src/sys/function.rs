@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "views mapped memory and calls into it")]
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_int, c_long, c_uint, c_void};
 
 use crate::abi::{ClockId, Errno, Timespec, Timeval};
 use crate::symbols;
@@ -65,6 +65,12 @@ impl Image {
     #[must_use]
     pub fn time(self) -> Option<Function<c_long>> {
         self.address(b"__vdso_time").map(Function::new)
+    }
+
+    /// `__vdso_getcpu`.
+    #[must_use]
+    pub fn getcpu(self) -> Option<Function<c_uint>> {
+        self.address(b"__vdso_getcpu").map(Function::new)
     }
 }
 
@@ -154,5 +160,25 @@ impl Function<c_long> {
         let function = unsafe { core::mem::transmute::<*const c_void, Signature>(self.address) };
         // SAFETY: it writes nothing to a null pointer.
         unsafe { function(core::ptr::null_mut()) }
+    }
+}
+
+impl Function<c_uint> {
+    /// The CPU that the call is made on.
+    ///
+    /// # Errors
+    ///
+    /// None that the interface names.
+    pub fn call(self) -> Result<u32, Errno> {
+        type Signature = unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_void) -> c_int;
+        let mut cpu = 0;
+        // SAFETY: `__vdso_getcpu` has this signature, and the address came from
+        // its symbol.
+        let function = unsafe { core::mem::transmute::<*const c_void, Signature>(self.address) };
+        // SAFETY: it writes one number to `cpu` and nothing to null pointers.
+        match unsafe { function(&raw mut cpu, core::ptr::null_mut(), core::ptr::null_mut()) } {
+            0 => Ok(cpu),
+            error => Err(Errno(error.wrapping_neg())),
+        }
     }
 }
