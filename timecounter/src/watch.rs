@@ -8,7 +8,7 @@
 //! the *reference*, the next best the *third*. The dummy, which counts reads, is
 //! neither, and nothing here counts ticks.
 //!
-//! * Beyond [`THRESHOLD_PPB`](watchdog::THRESHOLD_PPB) the third convicts one of
+//! * Beyond [`THRESHOLD_PPB`] the third convicts one of
 //!   the two; that one is demoted, an active one replaced although an operator
 //!   may have chosen it: a clock that is known to be wrong is nobody's wish.
 //!   Without a third that takes sides nobody is convicted.

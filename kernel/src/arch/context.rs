@@ -7,7 +7,7 @@
 //!
 //! **Leaving a thread.** Until its stack pointer is stored, a thread cannot be
 //! run elsewhere, and the one who stores it stands on its stack. So the thread
-//! that is switched *to* says that the other is suspended ([`finish`]), and who
+//! that is switched *to* says that the other is suspended (`finish`), and who
 //! wants to run a thread too early waits for that. The wait is a few
 //! instructions long, and ends: see the scheduler on why it has no circle.
 //!

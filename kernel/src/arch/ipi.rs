@@ -6,10 +6,10 @@
 //!
 //! | word | who sets it | meaning |
 //! |---|---|---|
-//! | [`NONE`] | the caller, at the end | nothing to do |
-//! | [`ASKED`] | the caller, before its message | not begun |
-//! | [`RUNNING`] | the CPU, from `ASKED` only | in the function |
-//! | [`DONE`] | the CPU | finished |
+//! | `NONE` | the caller, at the end | nothing to do |
+//! | `ASKED` | the caller, before its message | not begun |
+//! | `RUNNING` | the CPU, from `ASKED` only | in the function |
+//! | `DONE` | the CPU | finished |
 //!
 //! When time is up the caller takes `ASKED` back to `NONE`. Either that succeeds,
 //! and a CPU that comes late finds nothing to do, or the CPU has begun, and then

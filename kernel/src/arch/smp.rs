@@ -2,14 +2,14 @@
 //!
 //! The firmware's table (MADT) lists them. Each waits for INIT and then a
 //! start-up message that names a page below 1 MiB ([`crate::mm::low`]), where
-//! `trampoline.s` takes it to long mode and into [`begin`]. SDM volume 3A, 9.4.4
+//! `trampoline.s` takes it to long mode and into `begin`. SDM volume 3A, 9.4.4
 //! has the protocol and its times: INIT, 10 ms, start-up, 200 us, start-up once
 //! more.
 //!
 //! All get their INIT first, so that 10 ms pass once and not 254 times. Then
 //! they start one after the other: there is one stack on offer, which a CPU
 //! takes by one exchange ([`STACK_OFFER`]), and the next CPU's turn is when it
-//! has. What follows in [`begin`] runs at the same time on all.
+//! has. What follows in `begin` runs at the same time on all.
 //!
 //! **A CPU that does not answer** within [`PATIENCE`] has its offer taken back
 //! and is logged and left out; its number goes to the next. Should it come later
