@@ -102,6 +102,7 @@ pub mod reader;
 #[cfg(not(loom))]
 pub mod registry;
 pub mod ring;
+pub mod role;
 pub mod scale;
 pub mod second;
 #[cfg(not(loom))]

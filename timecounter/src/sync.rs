@@ -25,6 +25,10 @@ pub enum Site {
     Enter,
     /// Leaving it.
     Leave,
+    /// A CPU's taking over of the windups.
+    TakeOver,
+    /// The load of who winds up.
+    Holder,
 }
 
 impl Site {
@@ -35,8 +39,8 @@ impl Site {
             return Ordering::Relaxed;
         }
         match self {
-            Self::Mark | Self::Publish | Self::Leave => Ordering::Release,
-            Self::Current | Self::Accept | Self::Enter => Ordering::Acquire,
+            Self::Mark | Self::Publish | Self::Leave | Self::TakeOver => Ordering::Release,
+            Self::Current | Self::Accept | Self::Enter | Self::Holder => Ordering::Acquire,
         }
     }
 

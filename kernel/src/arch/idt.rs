@@ -4,7 +4,7 @@
 //! by the assembler, 16 bytes each, so that the table can compute their
 //! addresses: each pushes a zero where the processor pushes no error code,
 //! then its vector, and the common path saves the general registers as a
-//! [`TrapFrame`](super::trap::TrapFrame). The kernel is compiled without SSE,
+//! [`TrapFrame`]. The kernel is compiled without SSE,
 //! so a program's vector registers are untouched until a switch.
 //!
 //! **GS.** What interrupts a program exchanges GS for the kernel's and back
@@ -54,7 +54,7 @@ unsafe extern "C" fn stubs() {
     )
 }
 
-/// Saves the registers in the order of [`TrapFrame`](super::trap::TrapFrame),
+/// Saves the registers in the order of [`TrapFrame`],
 /// calls the dispatcher with its address, and goes back to what it then holds.
 #[unsafe(naked)]
 unsafe extern "C" fn common() {

@@ -8,10 +8,10 @@
 //!
 //! All get their INIT first, so that 10 ms pass once and not 254 times. Then
 //! they start one after the other: there is one stack on offer, which a CPU
-//! takes by one exchange ([`STACK_OFFER`]), and the next CPU's turn is when it
+//! takes by one exchange (`STACK_OFFER`), and the next CPU's turn is when it
 //! has. What follows in `begin` runs at the same time on all.
 //!
-//! **A CPU that does not answer** within [`PATIENCE`] has its offer taken back
+//! **A CPU that does not answer** within `PATIENCE` has its offer taken back
 //! and is logged and left out; its number goes to the next. Should it come later
 //! it finds no stack and halts, or takes that of another that is just being
 //! started, sees by its local APIC's ID that it is not meant, and halts; then the

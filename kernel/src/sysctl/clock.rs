@@ -2,7 +2,6 @@
 
 use super::system::{Chip, Constant, CounterInfo, Errno, Setting, Skew, Statistic, System};
 use crate::cpuset::MAX_CPUS;
-use crate::time::role::Role;
 use crate::tunables::Tunables;
 use crate::{klog, time};
 use alloc::string::{String, ToString};
@@ -12,6 +11,7 @@ use timecounter::clock::Clock;
 use timecounter::clock::GuardPolicy;
 use timecounter::page::SLOTS;
 use timecounter::registry::Registered;
+use timecounter::role::Role;
 use timecounter::select::ChooseError;
 use timecounter::tick::ticks_per_windup;
 
@@ -53,7 +53,7 @@ pub struct Around {
     /// Sets the seconds between two checks of the active counter.
     pub watchdog: fn(u32),
     /// What the windups of all CPUs met with.
-    pub role: fn() -> &'static Role,
+    pub role: fn() -> &'static Role<MAX_CPUS>,
     /// Called while a change of counter waits for the next tick.
     pub relax: fn(),
 }

@@ -1,8 +1,8 @@
 use super::{Around, ClockSystem};
+use crate::cpuset::MAX_CPUS;
 use crate::shell::fake::FakeMachine;
 use crate::shell::{Outcome, execute};
 use crate::sysctl::{Chip, Errno, System};
-use crate::time::role::Role;
 use crate::tunables::Tunables;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use timecounter::Timecounter;
 use timecounter::clock::Clock;
 use timecounter::page::TimehandsPage;
+use timecounter::role::Role;
 
 /// A counter on a time that all counters of one test share and that every
 /// read moves on by 10 us.
@@ -77,7 +78,7 @@ fn system(tunables: &Tunables) -> ClockSystem {
         tsc_resync: || Err(Errno::Busy),
         watchdog: |_| {},
         role: || {
-            static ROLE: Role = Role::new();
+            static ROLE: Role<MAX_CPUS> = Role::new();
             &ROLE
         },
         relax: || {},

@@ -8,7 +8,6 @@
 mod counters;
 #[cfg(feature = "faults")]
 pub mod faults;
-pub mod role;
 #[cfg(target_os = "none")]
 mod tick;
 pub mod watchdog;

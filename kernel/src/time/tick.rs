@@ -4,15 +4,16 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use drivers::calibrate::Limits;
 use timecounter::clock::Windup;
+use timecounter::role::{Role, Turn};
 use timecounter::tick::{ticks_per_windup, windup_period_us};
 use timecounter::watch::Watched;
 
 #[cfg(feature = "faults")]
 use super::faults::hold;
-use super::role::{Role, Turn};
 use super::{CLOCK, watchdog};
 use crate::arch::{ipi, lapic, percpu};
 use crate::cpuset::CpuSet;
+use crate::cpuset::MAX_CPUS;
 use crate::klog;
 
 /// Measures the local APIC's timer by the counter that tells the time and
@@ -53,10 +54,10 @@ pub fn is_ticking() -> bool {
 static TICKS: AtomicU32 = AtomicU32::new(0);
 
 /// Whose turn the windups are.
-static ROLE: Role = Role::new();
+static ROLE: Role<MAX_CPUS> = Role::new();
 
 /// What came of the windups of all CPUs.
-pub fn role() -> &'static Role {
+pub fn role() -> &'static Role<MAX_CPUS> {
     &ROLE
 }
 

@@ -8,17 +8,15 @@
 //!
 //! Nothing here keeps two CPUs out of a windup: that is the gate's business,
 //! and a CPU that comes late to its own windup finds another inside or goes in
-//! first, as any two may. So these words need no order among each other, and a
-//! stale one costs a tick.
+//! first, as any two may. One order matters, that a CPU which took over is seen
+//! to have ticked; a word that is stale otherwise costs a tick.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-
-use timecounter::clock::Windup;
-
-use crate::cpuset::MAX_CPUS;
+#[cfg(not(loom))]
+use crate::clock::Windup;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Site};
 
 /// The CPU whose role it is.
-const OWNER: usize = 0;
+const OWNER: u32 = 0;
 
 /// Ticks without one of the owner's after which three of his were missed: the
 /// first may have followed right behind one of his.
@@ -33,13 +31,13 @@ struct Watcher {
     missed: AtomicU32,
 }
 
-/// Who winds up, and what came of it.
+/// Who of up to `CPUS` winds up, and what came of it.
 #[derive(Debug)]
-pub struct Role {
-    holder: AtomicUsize,
+pub struct Role<const CPUS: usize> {
+    holder: AtomicU32,
     /// Ticks of the holder's.
     beats: AtomicU32,
-    watchers: [Watcher; MAX_CPUS],
+    watchers: [Watcher; CPUS],
     take_overs: AtomicU64,
     busy: AtomicU64,
     held: AtomicU64,
@@ -56,19 +54,37 @@ pub enum Turn {
     TakenOver,
 }
 
-impl Role {
+impl<const CPUS: usize> Role<CPUS> {
     /// The role of CPU 0.
+    #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            holder: AtomicUsize::new(OWNER),
+            holder: AtomicU32::new(OWNER),
             beats: AtomicU32::new(0),
             watchers: [const {
                 Watcher {
                     beats: AtomicU32::new(0),
                     missed: AtomicU32::new(0),
                 }
-            }; MAX_CPUS],
+            }; CPUS],
+            take_overs: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+        }
+    }
+
+    /// See the form for production.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            holder: AtomicU32::new(OWNER),
+            beats: AtomicU32::new(0),
+            watchers: core::array::from_fn(|_| Watcher {
+                beats: AtomicU32::new(0),
+                missed: AtomicU32::new(0),
+            }),
             take_overs: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             held: AtomicU64::new(0),
@@ -78,17 +94,18 @@ impl Role {
     /// A tick of `cpu`, or one interrupt for `ticks` of them; whether that CPU
     /// is to wind up.
     pub fn tick(&self, cpu: usize, ticks: u32) -> Turn {
+        let Some(watcher) = self.watchers.get(cpu) else {
+            return Turn::Not;
+        };
+        let cpu = cpu as u32;
         if cpu == OWNER {
             self.holder.store(OWNER, Ordering::Relaxed);
         }
-        let holder = self.holder.load(Ordering::Relaxed);
+        let holder = self.holder.load(Site::Holder.ordering());
         if cpu == holder {
             self.beats.fetch_add(1, Ordering::Relaxed);
             return Turn::Mine;
         }
-        let Some(watcher) = self.watchers.get(cpu) else {
-            return Turn::Not;
-        };
         let beats = self.beats.load(Ordering::Relaxed);
         if watcher.beats.swap(beats, Ordering::Relaxed) != beats {
             watcher.missed.store(0, Ordering::Relaxed);
@@ -100,12 +117,15 @@ impl Role {
             return Turn::Not;
         }
         watcher.missed.store(0, Ordering::Relaxed);
-        let taken = self
-            .holder
-            .compare_exchange(holder, cpu, Ordering::Relaxed, Ordering::Relaxed);
+        // Beats before it has the role: who finds it there finds the beat too, and
+        // does not take the role from it for the ticks that CPU 0 missed. Pairs
+        // with the load of the holder.
+        self.beats.fetch_add(1, Ordering::Relaxed);
+        let taken =
+            self.holder
+                .compare_exchange(holder, cpu, Site::TakeOver.ordering(), Ordering::Relaxed);
         match taken {
             Ok(_) => {
-                self.beats.fetch_add(1, Ordering::Relaxed);
                 self.take_overs.fetch_add(1, Ordering::Relaxed);
                 Turn::TakenOver
             }
@@ -114,6 +134,7 @@ impl Role {
     }
 
     /// Counts what came of the windup of a turn.
+    #[cfg(not(loom))]
     pub fn done(&self, turn: Turn, windup: Windup) {
         if windup == Windup::Busy {
             self.busy.fetch_add(1, Ordering::Relaxed);
@@ -142,17 +163,20 @@ impl Role {
     }
 }
 
-impl Default for Role {
+#[cfg(not(loom))]
+impl<const CPUS: usize> Default for Role<CPUS> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Role, Turn};
-    use crate::cpuset::MAX_CPUS;
-    use timecounter::clock::Windup;
+    use super::Turn;
+    use crate::clock::Windup;
+
+    const MAX_CPUS: usize = 256;
+    type Role = super::Role<MAX_CPUS>;
 
     #[test]
     fn the_first_cpu_winds_up_as_long_as_it_ticks() {
