@@ -101,6 +101,7 @@ mod rate;
 pub mod reader;
 #[cfg(not(loom))]
 pub mod registry;
+pub mod rendezvous;
 pub mod ring;
 pub mod role;
 pub mod scale;
