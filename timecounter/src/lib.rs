@@ -78,11 +78,15 @@ extern crate std;
 
 pub mod bintime;
 #[cfg(not(loom))]
+mod change;
+#[cfg(not(loom))]
 pub mod clock;
 pub mod counter;
 #[cfg(not(loom))]
 mod cursor;
 pub mod delta;
+#[cfg(not(loom))]
+mod dummy;
 pub mod gate;
 pub mod generation;
 pub mod getres;
@@ -99,6 +103,8 @@ pub mod quality;
 #[cfg(not(loom))]
 mod rate;
 pub mod reader;
+#[cfg(not(loom))]
+mod registered;
 #[cfg(not(loom))]
 pub mod registry;
 pub mod rendezvous;

@@ -1,39 +1,25 @@
-//! Which counter tells the time, and the change from one to another.
+//! Which counter tells the time: the choice, and the rates that a counter may be
+//! given.
 //!
 //! # Method
 //!
-//! A change waits until the active segment has passed its end, so that the old
-//! line runs at its floor slope. Then the writer samples old, new, old again and
-//! starts the new line, at the new sample, where the old tail is at the later old
-//! one: from then on the new line is above the old tail for whoever still reads
-//! that. Nothing steps; what the clock loses is a thousandth of the wait.
-//!
-//! Before that the two rates are compared over the wait. A counter that is
-//! further off than the floor slope allows for could not keep the promise, and
-//! one that stands still would stop the clock: it is refused with the figure.
-//! The figure's own uncertainty, the time the samples took, is granted.
-//!
-//! An active counter that stands still never passes its end. When the new one
-//! has counted `PATIENCE` ticks, the change goes on without waiting, and without
-//! comparing: nothing above the announced end can have been read.
+//! One counter is *wanted*: the best, or the one that an operator chose, which is
+//! then pinned. A choice asks for it and winds the clock up until the change is
+//! made or refused; one that is refused leaves what was wanted before. Nobody
+//! waits inside the gate.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use crate::clock::{Clock, MAX_ADJUSTMENT, Windup};
-use crate::delta::{self, min_windup_rate};
-use crate::kind::Kind;
-use crate::page::Timehands;
+use crate::change::Samples;
+use crate::clock::{Clock, MAX_ADJUSTMENT};
+use crate::delta::min_windup_rate;
 use crate::registry::{DUMMY, Demotion, Registered};
-use crate::windup::{self, Horizon, Rate};
-
-/// Ticks, by the new counter, after which an old one that has not reached its
-/// end counts as stopped.
-const PATIENCE: u64 = 16;
+use crate::windup::Rate;
 
 /// Largest deviation of a counter's rate that a change accepts, in 10^-9: the
 /// margin of the floor slope, 1/1024.
-const MARGIN_PPB: i128 = 976_562;
+pub(crate) const MARGIN_PPB: i128 = 976_562;
 
 /// Windups a wrap below which a counter is refused.
 const WINDUPS_A_WRAP: u64 = 2;
@@ -82,28 +68,28 @@ impl core::error::Error for ChooseError {}
 
 /// One sample of each counter, taken together.
 #[derive(Debug)]
-struct Pair {
-    old: AtomicU64,
-    new: AtomicU64,
+pub(crate) struct Pair {
+    pub(crate) old: AtomicU64,
+    pub(crate) new: AtomicU64,
     /// Counts of the old one that taking both took.
-    bracket: AtomicU64,
+    pub(crate) bracket: AtomicU64,
 }
 
 /// The state of the choice.
 #[derive(Debug)]
 pub(crate) struct Selection {
     /// Index of the counter that shall be active.
-    wanted: AtomicU32,
+    pub(crate) wanted: AtomicU32,
     /// Whether an operator chose it.
     pinned: AtomicBool,
     /// The samples when it was chosen.
-    asked: Pair,
+    pub(crate) asked: Pair,
     /// The deviation for which the last change was refused, 0 if it was not.
-    refused_ppb: AtomicI64,
+    pub(crate) refused_ppb: AtomicI64,
     /// Index of the counter that was refused for it.
-    refused: AtomicU32,
+    pub(crate) refused: AtomicU32,
     /// What the active counter was convicted of, in 10^-9 too fast; 0 if nothing.
-    convicted_ppb: AtomicI64,
+    pub(crate) convicted_ppb: AtomicI64,
 }
 
 impl Selection {
@@ -119,38 +105,6 @@ impl Selection {
             refused_ppb: AtomicI64::new(0),
             refused: AtomicU32::new(0),
             convicted_ppb: AtomicI64::new(0),
-        }
-    }
-}
-
-/// What is to become of a change that was asked for.
-enum Verdict {
-    /// It is made.
-    Change,
-    /// The time has not come.
-    Wait,
-    /// The samples tell nothing; the comparison begins anew.
-    Again,
-    /// The new counter is this much off, in 10^-9.
-    Refuse(i64),
-}
-
-/// Old, new and old again.
-struct Samples {
-    old: u64,
-    new: u64,
-    bracket: u64,
-}
-
-impl Samples {
-    fn take(old: &Registered<'_>, new: &Registered<'_>) -> Self {
-        let first = old.read() & old.mask();
-        let sample = new.read() & new.mask();
-        let last = old.read() & old.mask();
-        Self {
-            old: last,
-            new: sample,
-            bracket: delta::forwards(last, first, old.mask()).unwrap_or(0),
         }
     }
 }
@@ -346,7 +300,7 @@ impl Clock {
     }
 
     /// Begins the comparison with `samples`.
-    fn ask(&self, samples: &Samples) {
+    pub(crate) fn ask(&self, samples: &Samples) {
         let asked = &self.selection.asked;
         asked.old.store(samples.old, Ordering::Relaxed);
         asked.new.store(samples.new, Ordering::Relaxed);
@@ -360,7 +314,7 @@ impl Clock {
         }
     }
 
-    fn wanted(&self) -> Option<Registered<'_>> {
+    pub(crate) fn wanted(&self) -> Option<Registered<'_>> {
         let index = self.selection.wanted.load(Ordering::Relaxed);
         self.registry().get(index as u8)
     }
@@ -397,144 +351,9 @@ impl Clock {
             _ => Err(ChooseError::Rate { ppb }),
         }
     }
-
-    /// Changes the counter if that was asked for and the time has come; inside
-    /// the gate. Nothing is returned if the active one goes on.
-    pub(crate) fn switch(
-        &self,
-        old: &Registered<'_>,
-        (kind, last): (Kind, &Timehands),
-        elapsed: i64,
-        now: u64,
-        after: &mut impl FnMut() -> bool,
-    ) -> Option<Windup> {
-        let new = self.wanted().filter(|new| new.index() != old.index())?;
-        let samples = Samples::take(old, &new);
-        let since = delta::forwards(samples.old, now, old.mask()).unwrap_or(0);
-        let elapsed = elapsed.saturating_add_unsigned(since);
-        let passed_end = i128::from(elapsed) > i128::from(last.length);
-        match self.verdict(old, &new, &samples, passed_end) {
-            Verdict::Change => {}
-            Verdict::Wait => return Some(Windup::Waiting),
-            Verdict::Again => {
-                self.ask(&samples);
-                return None;
-            }
-            Verdict::Refuse(ppb) => {
-                let selection = &self.selection;
-                selection
-                    .refused
-                    .store(u32::from(new.index()), Ordering::Relaxed);
-                selection
-                    .wanted
-                    .store(u32::from(old.index()), Ordering::Relaxed);
-                selection.refused_ppb.store(ppb, Ordering::Relaxed);
-                return None;
-            }
-        }
-        let frequency = new.frequency();
-        let rate = Rate::new(frequency, self.adjustment(), frequency).ok()?;
-        let horizon = Horizon::new(frequency, new.mask(), self.tick_ns());
-        // A line that runs too fast is above the new one by the time that it takes
-        // to publish that: a tick, to be safe.
-        let convicted = self
-            .selection
-            .convicted_ppb
-            .swap(0, Ordering::Relaxed)
-            .max(0);
-        let margin =
-            u128::from(convicted.unsigned_abs()) * u128::from(self.tick_ns()) / 1_000_000_000;
-        let margin = margin * u128::from(old.frequency()) / 1_000_000_000;
-        let elapsed = u64::try_from(elapsed)
-            .unwrap_or(0)
-            .saturating_add(u64::try_from(margin).unwrap_or(0));
-        windup::change_counter(
-            (kind, last),
-            elapsed,
-            (self.kind_of(&new), samples.new),
-            horizon,
-            rate,
-            &mut self.leap.session(),
-            &mut |kind, hands| self.publish(kind, hands, after),
-        );
-        self.changed_counter(&new, samples.new);
-        Some(Windup::Switched)
-    }
-
-    fn verdict(
-        &self,
-        old: &Registered<'_>,
-        new: &Registered<'_>,
-        samples: &Samples,
-        passed_end: bool,
-    ) -> Verdict {
-        if old.index() == DUMMY {
-            return Verdict::Change;
-        }
-        let asked = &self.selection.asked;
-        let passed = |counter: &Registered<'_>, now, asked: &AtomicU64| {
-            delta::forwards(now, asked.load(Ordering::Relaxed), counter.mask()).unwrap_or(0)
-        };
-        let old_passed = passed(old, samples.old, &asked.old);
-        let new_passed = passed(new, samples.new, &asked.new);
-        let old_ns = old.ns(old_passed.into());
-        let new_ns = new.ns(new_passed.into());
-        let tick = self.tick_ns();
-        if !passed_end || old_ns < tick {
-            let wrap = old.wrap_ns().min(new.wrap_ns());
-            let patience = tick.saturating_mul(PATIENCE).min(wrap / 4 * 3);
-            return if new_ns > patience {
-                Verdict::Change
-            } else {
-                Verdict::Wait
-            };
-        }
-        // Two ticks at the least number of them a wrap are well below this.
-        let wrap = old.wrap_ns().min(new.wrap_ns());
-        if old_ns.max(new_ns) > wrap / 8 * 7 {
-            return Verdict::Again;
-        }
-        if self.selection.convicted_ppb.load(Ordering::Relaxed) != 0 {
-            // Comparing the two once more would blame the other.
-            return Verdict::Change;
-        }
-        let bracket = asked.bracket.load(Ordering::Relaxed);
-        let bracket = bracket.saturating_add(samples.bracket);
-        match deviation((old, old_passed), (new, new_passed), bracket) {
-            (deviation, uncertain)
-                if deviation.abs() > MARGIN_PPB - ppb(self.adjustment()) + uncertain =>
-            {
-                Verdict::Refuse(i64::try_from(deviation).unwrap_or(i64::MAX))
-            }
-            _ => Verdict::Change,
-        }
-    }
 }
 
 /// Magnitude of an adjustment in 10^-9.
-fn ppb(adjustment: i64) -> i128 {
+pub(crate) fn ppb(adjustment: i64) -> i128 {
     i128::from(adjustment.unsigned_abs() >> 32)
-}
-
-/// By how much the new counter is too fast for the old one, and what the samples
-/// leave uncertain of that, both in 10^-9. `bracket` is what taking them took, in
-/// counts of the old one.
-fn deviation(
-    (old, old_passed): (&Registered<'_>, u64),
-    (new, new_passed): (&Registered<'_>, u64),
-    bracket: u64,
-) -> (i128, i128) {
-    const ONE: i128 = 1_000_000_000;
-    let expected = u128::from(old_passed) * u128::from(new.frequency());
-    let actual = u128::from(new_passed) * u128::from(old.frequency());
-    // 2^30 times what 96 bits hold fits; what is cut off is below any figure.
-    let excess = 32_u32.saturating_sub((expected | actual).leading_zeros());
-    let (expected, actual) = ((expected >> excess) as i128, (actual >> excess) as i128);
-    let deviation = (actual - expected) * ONE / expected.max(1);
-    // A count of either may be lost at both ends.
-    let old_counts = i128::from(old_passed.max(1));
-    let new_counts =
-        (old_counts * i128::from(new.frequency()) / i128::from(old.frequency().max(1))).max(1);
-    let uncertain = ONE * i128::from(bracket.saturating_add(2)) / old_counts + 2 * ONE / new_counts;
-    (deviation, uncertain)
 }

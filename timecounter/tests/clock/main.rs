@@ -7,6 +7,7 @@ mod guard;
 mod oracle;
 mod rate;
 mod registration;
+mod rig;
 mod samples;
 mod time_of_day;
 mod uptime;
