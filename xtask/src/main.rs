@@ -67,6 +67,7 @@ fn exec(options: &Exec) -> Result<ExitCode> {
 fn bench(options: &Bench) -> Result<ExitCode> {
     let program = match options.what {
         Benchmark::Read => "read",
+        Benchmark::Scale => "scale",
         Benchmark::Litmus => "litmus",
     };
     let cargo = Cargo::new("run")

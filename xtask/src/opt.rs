@@ -104,15 +104,16 @@ pub struct Test {
 /// `bench`'s arguments.
 #[derive(Args, Debug)]
 pub struct Bench {
-    /// `read`: ticks of one clock read, ours beside others. `litmus`: real
-    /// threads that look for a step back
+    /// `read`: ticks of one clock read, ours beside others. `scale`: reads of
+    /// two processors against one's. `litmus`: real threads that look for a
+    /// step back
     #[arg(value_name = "WHAT")]
     pub what: Benchmark,
     /// Print the figures as JSON
     #[arg(long)]
     pub json: bool,
     /// Arguments for the benchmark itself, behind `--`: `--batches N` for
-    /// `read`, `--millions N` for `litmus`
+    /// `read`, `--rounds N` for `scale`, `--millions N` for `litmus`
     #[arg(last = true, value_name = "ARGS")]
     pub rest: Vec<String>,
 }
@@ -144,6 +145,8 @@ pub struct Image {
 pub enum Benchmark {
     /// What a clock read costs
     Read,
+    /// How reads scale from one processor to two
+    Scale,
     /// Whether a reader on another processor ever sees time go back
     Litmus,
 }

@@ -2,6 +2,7 @@
 //!
 //! * `read` (binary): what a clock read costs, ours beside others.
 //! * [`litmus`] (and a binary) looks for a step back between two processors.
+//! * [`scale`] (and a binary) compares the reads of two processors with one's.
 //! * [`cpu`] pins threads to processors.
 //! * [`tsc`] makes the host's TSC a timecounter.
 //! * [`ticker`] is the tick of a kernel: a thread that winds a clock up.
@@ -12,5 +13,6 @@
 pub mod cpu;
 pub mod litmus;
 pub mod sample;
+pub mod scale;
 pub mod ticker;
 pub mod tsc;

@@ -4,11 +4,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use timecounter::{Timecounter, UserCounter};
-use vdso::counter::{Lfence, OrderedTsc};
+use vdso::counter::{Lfence, OrderedTsc, Rdtscp};
 use vdso::patch::Form;
+
+use crate::sample::{self, Row, batch};
 
 /// How long the rate is measured.
 const MEASURED: Duration = Duration::from_millis(100);
+
+/// Batches of each form of the ordered read by which one is chosen.
+const CHOICE: usize = 1000;
 
 /// The TSC, by `LFENCE; RDTSC`, at a rate measured against the host's clock.
 #[derive(Debug)]
@@ -84,4 +89,36 @@ pub const fn form_name(form: Form) -> &'static str {
         Form::Lfence => "lfence; rdtsc",
         Form::Rdtscp => "rdtscp",
     }
+}
+
+/// The form of the ordered read that costs less here.
+#[must_use]
+pub fn cheaper_form() -> Form {
+    let Some(rdtscp) = Rdtscp::detect() else {
+        return Form::Lfence;
+    };
+    let mut fenced = || ordered_batch(Lfence);
+    let mut serial = || ordered_batch(rdtscp);
+    let mut rows: [Row<&mut dyn FnMut() -> u64>; 2] = [
+        Row {
+            name: form_name(Form::Lfence),
+            batch: &mut fenced,
+        },
+        Row {
+            name: form_name(Form::Rdtscp),
+            batch: &mut serial,
+        },
+    ];
+    match sample::interleave(&mut rows, CHOICE).as_slice() {
+        [fenced, serial] if serial.median < fenced.median => Form::Rdtscp,
+        _ => Form::Lfence,
+    }
+}
+
+/// Ticks that a batch of ordered reads takes.
+pub fn ordered_batch(tsc: impl OrderedTsc) -> u64 {
+    batch(|| {
+        tsc.order();
+        tsc.tsc(&()).whole()
+    })
 }

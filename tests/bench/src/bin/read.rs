@@ -28,7 +28,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bench::cpu;
 use bench::sample::{self, Row, Summary, batch};
 use bench::ticker::Ticker;
-use bench::tsc::{HostTsc, form_name};
+use bench::tsc::{HostTsc, cheaper_form, form_name, ordered_batch};
 use clap::Parser;
 use serde_json::json;
 use timecounter::clock::Clock;
@@ -40,8 +40,6 @@ use vdso::patch::{self, Form};
 
 /// Rate of windups.
 const HZ: u32 = 1000;
-/// Batches of each form of the ordered read by which one is chosen.
-const CHOICE: usize = 1000;
 
 /// Ticks of one clock read, ours beside others
 #[derive(Debug, Parser)]
@@ -136,36 +134,6 @@ fn main() -> Result<()> {
         report.print();
     }
     Ok(())
-}
-
-/// The form of the ordered read that costs less here.
-fn cheaper_form() -> Form {
-    let Some(rdtscp) = Rdtscp::detect() else {
-        return Form::Lfence;
-    };
-    let mut fenced = || ordered_batch(Lfence);
-    let mut serial = || ordered_batch(rdtscp);
-    let mut rows: [Row<&mut dyn FnMut() -> u64>; 2] = [
-        Row {
-            name: form_name(Form::Lfence),
-            batch: &mut fenced,
-        },
-        Row {
-            name: form_name(Form::Rdtscp),
-            batch: &mut serial,
-        },
-    ];
-    match sample::interleave(&mut rows, CHOICE).as_slice() {
-        [fenced, serial] if serial.median < fenced.median => Form::Rdtscp,
-        _ => Form::Lfence,
-    }
-}
-
-fn ordered_batch(tsc: impl OrderedTsc) -> u64 {
-    batch(|| {
-        tsc.order();
-        tsc.tsc(&()).whole()
-    })
 }
 
 /// The function stores its result itself; the status is not looked at.
