@@ -10,23 +10,30 @@
 //! is taken for scaling. Of the rounds' ratios the median counts; the spread is
 //! shown beside it.
 //!
-//! A thread counts its own reads over its own time, so one that the host put
-//! aside at the end of a window does not add reads that the other could not
-//! make.
+//! A thread counts its own reads over the time that it was given on its
+//! processor: what another program takes away in the middle of a window is
+//! neither a cost of reading nor one of sharing. A reader waits for nobody but in
+//! the hardware, which is time on the processor.
 //!
 //! # Who winds up
 //!
-//! The first of the reading threads, between two batches when a tick is due, as
-//! a timer interrupt does on a kernel's first processor. A thread of its own
-//! would need a processor of its own, or would cost a reader two switches a
-//! tick, a hundred times what the windup does. So one processor alone has the
-//! windup in its own cache and pays for it, and of two the second pays for the
-//! lines that the first has written: what is measured is what sharing costs.
+//! The reading threads, between two batches when a tick is due, as a timer
+//! interrupt does on a kernel's processors. A thread of its own would need a
+//! processor of its own, or would cost a reader two switches a tick, a hundred
+//! times what the windup does. The second thread ticks half a tick after the
+//! first, which is too early to publish anything unless the first was put aside:
+//! then it takes over as a deputy, and the page is never left to itself.
+//!
+//! So one processor alone has the page's lines in its own cache and pays for the
+//! windup, and of two the second pays for the lines that the first has written:
+//! what is measured is what sharing costs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::cpu;
 use crate::sample::CALLS;
@@ -39,7 +46,7 @@ pub struct Row<'a> {
     pub name: &'static str,
     /// Makes [`CALLS`] reads.
     pub batch: &'a (dyn Fn() + Sync),
-    /// What the writer does at each tick.
+    /// What each processor does at its tick.
     pub tick: &'a (dyn Fn() + Sync),
 }
 
@@ -58,7 +65,7 @@ pub struct Times {
     pub tick: u64,
 }
 
-/// Reads a count of the TSC, measured close together.
+/// Reads a nanosecond, measured close together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Round {
     /// By one thread, the mean of both processors.
@@ -152,7 +159,7 @@ fn one_round(row: &Row<'_>, pair: [usize; 2], backwards: bool, times: Times) -> 
     })
 }
 
-/// Reads a count by a thread on each of `cpus`, together.
+/// Reads a nanosecond by a thread on each of `cpus`, together.
 fn rate(row: &Row<'_>, cpus: &[usize], times: Times) -> Result<f64> {
     let there = AtomicUsize::new(0);
     let begin = |cpu: usize| {
@@ -172,7 +179,11 @@ fn rate(row: &Row<'_>, cpus: &[usize], times: Times) -> Result<f64> {
             let begin = &begin;
             threads.push(scope.spawn(move || {
                 begin(cpu)?;
-                Ok(read_for(row, place == 0, times))
+                let since = time_given();
+                let reads = read_for(row, place as u64 * times.tick / 2, times);
+                let given = time_given().saturating_sub(since);
+                ensure!(given > 0, "a thread's time stands still");
+                Ok(reads as f64 / given as f64)
             }));
         }
         threads
@@ -186,17 +197,23 @@ fn rate(row: &Row<'_>, cpus: &[usize], times: Times) -> Result<f64> {
     })
 }
 
-/// Reads for one window, winding up if `writes`: reads a count.
-fn read_for(row: &Row<'_>, writes: bool, times: Times) -> f64 {
+/// Nanoseconds that this thread ran on a processor.
+fn time_given() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(Duration::try_from(time).map_or(0, |time| time.as_nanos())).unwrap_or(0)
+}
+
+/// Reads for one window, with a tick after `first` counts and then regularly; the
+/// reads that were made.
+fn read_for(row: &Row<'_>, first: u64, times: Times) -> u64 {
     let start = fenced();
-    let (mut reads, mut due) = (0_u64, start);
+    let (mut reads, mut due) = (0_u64, start.wrapping_add(first));
     loop {
         let now = ordered();
-        let elapsed = now.wrapping_sub(start);
-        if elapsed >= times.window {
-            return reads as f64 / elapsed as f64;
+        if now.wrapping_sub(start) >= times.window {
+            return reads;
         }
-        if writes && now >= due {
+        if now >= due {
             (row.tick)();
             // Ticks keep to their grid; those that were missed are lost.
             due += times.tick.max(1) * ((now - due) / times.tick.max(1) + 1);
@@ -241,7 +258,7 @@ mod tests {
         };
         let times = Times {
             window: 1_000_000,
-            tick: 1_000_000_000,
+            tick: 10_000_000_000,
         };
         // Both threads on one processor: this is not about speed.
         let rounds = interleave(&[row, row], [cpu, cpu], 3, times)?;
@@ -254,7 +271,7 @@ mod tests {
         assert_eq!(
             ticks.load(Ordering::Relaxed),
             18,
-            "one writer a window, however many threads read"
+            "the first thread's tick in each window, no deputy's yet"
         );
         assert!(
             batches.load(Ordering::Relaxed) >= 48,
