@@ -50,3 +50,4 @@ pub mod step;
 pub mod tables;
 mod trial;
 pub mod tsc;
+pub mod tsc_sync;
