@@ -21,6 +21,7 @@
 //! mitigation G-2 (the LFENCE bit).
 
 use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use timecounter::{Flags, Timecounter, UserCounter};
 
@@ -217,8 +218,34 @@ pub struct Tsc<T> {
     frequency: u64,
     step: u64,
     rating: Rating,
+    /// What [`Tsc::rerate`] found since, as an index into [`RERATED`] plus one.
+    rerated: AtomicU8,
     flags: Flags,
 }
+
+/// What a comparison of the CPUs can make of the rating.
+const RERATED: [Rating; 5] = [
+    Rating {
+        quality: 1000,
+        reason: Reason::InvariantInStep,
+    },
+    Rating {
+        quality: 800,
+        reason: Reason::InStep,
+    },
+    Rating {
+        quality: 0,
+        reason: Reason::VirtualBox,
+    },
+    Rating {
+        quality: -100,
+        reason: Reason::NotInvariant,
+    },
+    Rating {
+        quality: -100,
+        reason: Reason::OutOfStep,
+    },
+];
 
 impl<T: TscRead> Tsc<T> {
     /// Of this rate in Hz and step in counts, read in this way.
@@ -242,8 +269,39 @@ impl<T: TscRead> Tsc<T> {
             frequency,
             step,
             rating,
+            rerated: AtomicU8::new(0),
             flags,
         }
+    }
+
+    /// Rates it anew once its CPUs were compared; a rate that CPUID misstates
+    /// counts against it whatever came of that.
+    pub fn rerate(&self, facts: &TscFacts, cpus: u32, in_step: bool) {
+        let now = rate(facts, cpus, in_step);
+        let found = RERATED.iter().zip(1_u8..).find(|(it, _)| **it == now);
+        if let (Some((_, number)), false) = (found, self.is_misstated()) {
+            self.rerated.store(number, Ordering::Relaxed);
+        }
+    }
+
+    const fn is_misstated(&self) -> bool {
+        matches!(self.rating.reason, Reason::Misstated { .. })
+    }
+
+    fn rating(&self) -> Rating {
+        let number = usize::from(self.rerated.load(Ordering::Relaxed));
+        let rerated = number.checked_sub(1).and_then(|index| RERATED.get(index));
+        rerated.copied().unwrap_or(self.rating)
+    }
+
+    /// Its rate in Hz.
+    pub const fn frequency_hz(&self) -> u64 {
+        self.frequency
+    }
+
+    /// Its count on the calling CPU, read in order.
+    pub fn count(&self) -> u64 {
+        self.counter.read(self.how)
     }
 
     /// How it is read; user space does the same.
@@ -252,14 +310,14 @@ impl<T: TscRead> Tsc<T> {
     }
 
     /// Why it has its quality.
-    pub const fn reason(&self) -> Reason {
-        self.rating.reason
+    pub fn reason(&self) -> Reason {
+        self.rating().reason
     }
 }
 
 impl<T: TscRead> Timecounter for Tsc<T> {
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.rating.reason)
+        write!(f, "{}", self.rating().reason)
     }
 
     fn name(&self) -> &'static str {
@@ -275,7 +333,7 @@ impl<T: TscRead> Timecounter for Tsc<T> {
     }
 
     fn quality(&self) -> i32 {
-        self.rating.quality
+        self.rating().quality
     }
 
     #[inline]
@@ -285,6 +343,10 @@ impl<T: TscRead> Timecounter for Tsc<T> {
 
     fn user_counter(&self) -> UserCounter {
         UserCounter::Tsc
+    }
+
+    fn is_calibrated(&self) -> bool {
+        true
     }
 
     fn flags(&self) -> Flags {

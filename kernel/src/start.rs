@@ -57,6 +57,7 @@ pub fn start(boot: &'static mut BootInfo) -> ! {
     let tunables = tunables();
     time::init(&tunables);
     smp::start_all(tunables.smp_disabled);
+    time::tsc_sync::run(&tunables);
     let read = time::facts().and_then(|facts| facts.ordered_read);
     match archive::file(proc::vdso::PATH).map(|file| proc::vdso::init(file, read)) {
         Some(Ok(())) => {}

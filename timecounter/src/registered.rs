@@ -214,6 +214,14 @@ impl<'r> Registered<'r> {
             .quality
             .store(quality::DEMOTED, Ordering::Relaxed);
     }
+    /// Takes the driver's quality over, unless the core has lowered it.
+    pub(crate) fn requalify(&self) {
+        if self.entry.demotion.lock().is_none() {
+            self.entry
+                .quality
+                .store(self.counter.quality(), Ordering::Relaxed);
+        }
+    }
     /// Gives it the driver's quality back if it was too narrow for the ticks.
     pub(crate) fn reinstate(&self) {
         let mut demotion = self.entry.demotion.lock();

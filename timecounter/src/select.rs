@@ -182,6 +182,15 @@ impl Clock {
         }
     }
 
+    /// Asks the driver of `counter` for its quality anew, after it has learned more
+    /// of its chip. What was demoted stays so.
+    pub fn requalify(&self, counter: &Registered<'_>) {
+        let _inside = self.enter();
+        counter.requalify();
+        self.rate_for_ticks();
+        self.reselect();
+    }
+
     /// Whether an operator chose the counter.
     #[must_use]
     pub fn pinned(&self) -> bool {

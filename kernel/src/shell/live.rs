@@ -6,8 +6,8 @@ use super::{Outcome, Session, run_rc};
 use crate::arch::exit::{self, ExitStatus};
 use crate::arch::percpu;
 use crate::mm::{PAGE_SIZE, frames};
+use crate::sysctl::System;
 use crate::sysctl::clock::{Around, ClockSystem};
-use crate::sysctl::{Errno, System};
 use crate::tunables::Tunables;
 use crate::{archive, console, proc, time};
 use alloc::string::{String, ToString};
@@ -27,9 +27,9 @@ pub fn run(tunables: &Tunables) -> ! {
         free_pages: || frames::free_bytes() / PAGE_SIZE,
         cpus: percpu::count,
         tsc_invariant: || time::facts().is_some_and(|facts| facts.tsc_invariant),
-        tsc_in_step: || time::facts().is_some_and(|facts| facts.tsc_in_step),
-        tsc_skew: Vec::new,
-        tsc_resync: || Err(Errno::Unsupported),
+        tsc_in_step: time::tsc_sync::in_step,
+        tsc_skew: time::tsc_sync::skew,
+        tsc_resync: time::tsc_sync::resync,
         watchdog: time::watchdog::set_interval,
         role: time::role,
         // Programs in the background run meanwhile.

@@ -7,7 +7,7 @@ use drivers::cpuid::TscFacts;
 use drivers::madt::Madt;
 use drivers::native::{Ports, Processor, RegisterWindow};
 use drivers::probe::{self, Counters, Machine, Options};
-use drivers::tsc;
+use drivers::tsc::{self, Tsc};
 use spin::Once;
 use timecounter::Timecounter;
 
@@ -26,8 +26,10 @@ type Found = Counters<Ports, RegisterWindow, Processor>;
 pub struct Facts {
     /// The TSC's rate does not depend on the power state.
     pub tsc_invariant: bool,
-    /// The tunable that says whether the TSCs of all CPUs are one counter.
-    pub tsc_in_step: bool,
+    /// What CPUID says of the TSC, and an operator of its rate.
+    pub(super) tsc_facts: TscFacts,
+    /// The TSC, if there is one whose rate is known.
+    pub(super) tsc: Option<&'static Tsc<Processor>>,
     /// How the TSC was measured, if it was.
     pub tsc_calibration: Option<Calibration>,
     /// The cheaper ordered read of the TSC, if there is a TSC.
@@ -76,7 +78,11 @@ pub fn init(tunables: &Tunables) {
     let found: &'static Found = Box::leak(found);
     FACTS.call_once(|| Facts {
         tsc_invariant: tunables.invariant_tsc.unwrap_or(tsc_facts.invariant),
-        tsc_in_step: tunables.smp_tsc.unwrap_or(false),
+        tsc_facts: TscFacts {
+            invariant: tunables.invariant_tsc.unwrap_or(tsc_facts.invariant),
+            ..tsc_facts
+        },
+        tsc: found.tsc.as_ref(),
         tsc_calibration: found.tsc_calibration,
         ordered_read: found.tsc.as_ref().map(|tsc| tsc.ordered_read()),
         hpet,

@@ -10,6 +10,8 @@ mod counters;
 pub mod faults;
 #[cfg(target_os = "none")]
 mod tick;
+#[cfg(target_os = "none")]
+pub mod tsc_sync;
 pub mod watchdog;
 
 use core::sync::atomic::{AtomicU32, Ordering};
