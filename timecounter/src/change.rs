@@ -13,9 +13,24 @@
 //! one that stands still would stop the clock: it is refused with the figure.
 //! The figure's own uncertainty, the time the samples took, is granted.
 //!
+//! A counter that was convicted of running too fast is left all the same. Its tail
+//! is above the new line by what it gains until that is published; so the new line
+//! starts higher by what it gains in a *limit*, a tick. A publication that was held
+//! for longer than that is dropped, right before the store that would make it
+//! current, and the change is made anew from fresh samples.
+//!
 //! An active counter that stands still never passes its end. When the new one
 //! has counted `PATIENCE` ticks, the change goes on without waiting, and without
 //! comparing: nothing above the announced end can have been read.
+//!
+//! # Limits
+//!
+//! Two cases of a step back remain. Between the look at the limit and the store
+//! behind it are a few instructions: a CPU that is stopped just there for longer
+//! than the limit, in the change away from a counter convicted of running fast,
+//! publishes too late. And what the samples leave uncertain of two rates is granted
+//! to a counter that is just beyond the margin: one that is, and is held in that
+//! windup, may step back by that part of a tick.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,12 +39,18 @@ use crate::delta;
 use crate::kind::Kind;
 use crate::page::Timehands;
 use crate::registry::{DUMMY, Registered};
-use crate::select::{MARGIN_PPB, ppb};
+use crate::select::{MARGIN_PPB, Pair, ppb};
 use crate::windup::{self, Horizon, Rate};
 
 /// Ticks, by the new counter, after which an old one that has not reached its
 /// end counts as stopped.
 const PATIENCE: u64 = 16;
+
+/// The least time, in nanoseconds, that may pass between the samples and the
+/// publication of what was made of them: many times what that takes undisturbed,
+/// on an emulated machine too. With more ticks than a thousand a second, a tick
+/// would be too short.
+const SHORTEST_LIMIT_NS: u64 = 1_000_000;
 
 /// What is to become of a change that was asked for.
 enum Verdict {
@@ -60,6 +81,26 @@ impl Samples {
             new: sample,
             bracket: delta::forwards(last, first, old.mask()).unwrap_or(0),
         }
+    }
+
+    /// Counts of either since the change was asked for; 0 of one that stepped back.
+    fn passed(&self, old: &Registered<'_>, new: &Registered<'_>, asked: &Pair) -> (u64, u64) {
+        let passed = |counter: &Registered<'_>, now, asked: &AtomicU64| {
+            delta::forwards(now, asked.load(Ordering::Relaxed), counter.mask()).unwrap_or(0)
+        };
+        (
+            passed(old, self.old, &asked.old),
+            passed(new, self.new, &asked.new),
+        )
+    }
+
+    /// Whether they are older than `limit_ns` by either counter.
+    fn are_older(&self, old: &Registered<'_>, new: &Registered<'_>, limit_ns: u64) -> bool {
+        let age = |counter: &Registered<'_>, sample| {
+            let passed = delta::forwards(counter.read(), sample, counter.mask());
+            counter.ns(passed.unwrap_or(0).into())
+        };
+        age(old, self.old).max(age(new, self.new)) > limit_ns
     }
 }
 
@@ -101,19 +142,18 @@ impl Clock {
         let frequency = new.frequency();
         let rate = Rate::new(frequency, self.adjustment(), frequency).ok()?;
         let horizon = Horizon::new(frequency, new.mask(), self.tick_ns());
-        // A line that runs too fast is above the new one by the time that it takes
-        // to publish that: a tick, to be safe.
-        let convicted = self
-            .selection
-            .convicted_ppb
-            .swap(0, Ordering::Relaxed)
-            .max(0);
-        let margin =
-            u128::from(convicted.unsigned_abs()) * u128::from(self.tick_ns()) / 1_000_000_000;
-        let margin = margin * u128::from(old.frequency()) / 1_000_000_000;
+        let limit = self.tick_ns().max(SHORTEST_LIMIT_NS);
+        let margin = u128::from(self.excess_ppb(old, &new, &samples)) * u128::from(limit)
+            / 1_000_000_000
+            * u128::from(old.frequency())
+            / 1_000_000_000;
         let elapsed = u64::try_from(elapsed)
             .unwrap_or(0)
-            .saturating_add(u64::try_from(margin).unwrap_or(0));
+            .saturating_add(u64::try_from(margin).unwrap_or(u64::MAX));
+        let ring = self.page.ring();
+        let before = ring.current();
+        let leap = self.leap.saved();
+        let mut dropped = false;
         windup::change_counter(
             (kind, last),
             elapsed,
@@ -121,10 +161,40 @@ impl Clock {
             horizon,
             rate,
             &mut self.leap.session(),
-            &mut |kind, hands| self.publish(kind, hands, after),
+            &mut |kind, hands| {
+                // A second that begins in between makes two segments; either the
+                // new counter tells the time from the first on, or not at all.
+                if dropped {
+                    return;
+                }
+                let mut ready = || {
+                    dropped = ring.current() == before && samples.are_older(old, &new, limit);
+                    !dropped
+                };
+                let _ = ring.publish_if(kind.word(), hands, after, &mut ready);
+            },
         );
+        if ring.current() == before {
+            self.leap.restore(leap);
+            return Some(Windup::Waiting);
+        }
+        self.selection.convicted_ppb.store(0, Ordering::Relaxed);
         self.changed_counter(&new, samples.new);
         Some(Windup::Switched)
+    }
+
+    /// By how much a convicted counter is too fast, in 10^-9: as the watchdog found,
+    /// or as it is now, if that is more. 0 of one that nobody convicted.
+    fn excess_ppb(&self, old: &Registered<'_>, new: &Registered<'_>, samples: &Samples) -> u64 {
+        let convicted = self.selection.convicted_ppb.load(Ordering::Relaxed);
+        if convicted == 0 {
+            return 0;
+        }
+        let asked = &self.selection.asked;
+        let (old_passed, new_passed) = samples.passed(old, new, asked);
+        let (deviation, _) = deviation((old, old_passed), (new, new_passed), 0);
+        let now = i64::try_from(-deviation).unwrap_or(0);
+        u64::try_from(convicted.max(now)).unwrap_or(0)
     }
 
     fn verdict(
@@ -138,11 +208,7 @@ impl Clock {
             return Verdict::Change;
         }
         let asked = &self.selection.asked;
-        let passed = |counter: &Registered<'_>, now, asked: &AtomicU64| {
-            delta::forwards(now, asked.load(Ordering::Relaxed), counter.mask()).unwrap_or(0)
-        };
-        let old_passed = passed(old, samples.old, &asked.old);
-        let new_passed = passed(new, samples.new, &asked.new);
+        let (old_passed, new_passed) = samples.passed(old, new, asked);
         let old_ns = old.ns(old_passed.into());
         let new_ns = new.ns(new_passed.into());
         let tick = self.tick_ns();

@@ -43,6 +43,17 @@ impl Leap {
         self.0.store(word, Ordering::Relaxed);
     }
 
+    /// What [`restore`](Self::restore) takes, for a windup that publishes nothing
+    /// in the end.
+    pub(crate) fn saved(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Makes what was begun since `saved` not have begun.
+    pub(crate) fn restore(&self, saved: u64) {
+        self.0.store(saved, Ordering::Relaxed);
+    }
+
     /// The handler for one windup.
     pub(crate) fn session(&self) -> Session<'_> {
         Session(self)

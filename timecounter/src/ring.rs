@@ -190,6 +190,19 @@ impl<P: Payload, const N: usize> Ring<P, N> {
         segment: &P::Segment,
         after: &mut impl FnMut() -> bool,
     ) -> Option<u32> {
+        self.publish_if(kind, segment, after, &mut || true)
+    }
+
+    /// [`publish_until`](Self::publish_until), asking `ready` right before the
+    /// store that makes the segment current: without its consent the segment is
+    /// dropped, and the one before stays.
+    pub fn publish_if(
+        &self,
+        kind: u32,
+        segment: &P::Segment,
+        after: &mut impl FnMut() -> bool,
+        ready: &mut impl FnMut() -> bool,
+    ) -> Option<u32> {
         let next = generation::next(self.current.generation.load(Ordering::Relaxed));
         let slot = self.slot(next);
         let go = |on: bool| on.then_some(());
@@ -202,6 +215,7 @@ impl<P: Payload, const N: usize> Ring<P, N> {
         go(slot.payload.store(segment, after))?;
         slot.generation.store(next, Ordering::Relaxed);
         go(after())?;
+        go(ready())?;
         self.current
             .generation
             .store(next, Site::Publish.ordering()); // W2, pairs with R1

@@ -4,6 +4,7 @@ mod change;
 mod common;
 mod events;
 mod guard;
+mod held;
 mod oracle;
 mod rate;
 mod registration;

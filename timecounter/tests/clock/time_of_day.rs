@@ -140,7 +140,7 @@ fn steps_back(machine: &mut Machine, ticks: u64, tick_ns: u64) -> Vec<(Timespec,
 }
 
 /// A Timespec `ns` before the midnight that ends 2016.
-fn before_midnight(ns: u64) -> Timespec {
+pub(crate) fn before_midnight(ns: u64) -> Timespec {
     let midnight = 1_483_228_800 * SECOND;
     Timespec::from_ns(midnight - ns)
 }
