@@ -50,6 +50,10 @@ impl ClockId {
     pub const REALTIME: Self = Self(0);
     /// Time since boot, never set, never going back.
     pub const MONOTONIC: Self = Self(1);
+    /// CPU time of the process.
+    pub const PROCESS_CPUTIME: Self = Self(2);
+    /// CPU time of the thread.
+    pub const THREAD_CPUTIME: Self = Self(3);
     /// The monotonic clock before any rate adjustment.
     pub const MONOTONIC_RAW: Self = Self(4);
     /// Time of day as of the last tick.

@@ -10,6 +10,7 @@
 //! * [`symbols`] finds a function in a vDSO image. It works on a byte slice,
 //!   trusts nothing in it, and is tested on the host.
 //! * [`vdso`] puts the two together: clock reads through the vDSO.
+//! * `team`, for programs, runs a thread on each processor.
 //! * [`abi`] has the types, clock numbers and error numbers of the interface.
 //! * [`print`] formats to standard output.
 //! * `load`, with the feature `host`, maps an object into a host process.
@@ -37,4 +38,6 @@ pub mod load;
 pub mod print;
 pub mod symbols;
 pub mod sys;
+#[cfg(feature = "program")]
+pub mod team;
 pub mod vdso;

@@ -90,6 +90,12 @@ impl<T> Clone for Function<T> {
 
 impl<T> Copy for Function<T> {}
 
+// SAFETY: an address of code that never goes away; any thread may call it.
+unsafe impl<T> Send for Function<T> {}
+
+// SAFETY: as above, and it has nothing to be changed.
+unsafe impl<T> Sync for Function<T> {}
+
 impl<T> Function<T> {
     fn new(address: *const c_void) -> Self {
         Self {
