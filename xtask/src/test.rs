@@ -52,6 +52,7 @@ const GROUPS: &[Group] = &[
             "stalls",
             "watchdog",
             "holds",
+            "smp",
             "accuracy",
         ]
         .map(program)
