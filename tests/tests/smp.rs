@@ -65,6 +65,7 @@ fn four() -> Result<()> {
             "sysctl kern.timecounter",
             "todscale -n 100000",
             "clockcheck 5",
+            "tscdiff -n 2000",
             "sysctl kern.timecounter.tc.TSC.reason",
         ],
     )?;
@@ -76,6 +77,10 @@ fn four() -> Result<()> {
         .map(|(count, _)| count)
         .collect();
     ensure!(counts == ["1", "2", "4"], "a row for each number:\n{text}");
+    ensure!(
+        text.contains("\ntscdiff: worst step back 0 cycles\n"),
+        "the virtual TSCs are one:\n{text}"
+    );
     let row = |cpu: u32| text.contains(&format!("CPU {cpu}: "));
     ensure!((0..4).all(row), "a row of the skew for each CPU:\n{text}");
     let reason = values(&text, "kern.timecounter.tc.TSC.reason");
@@ -184,6 +189,7 @@ fn here() -> Result<()> {
         ("todscale", &["-n", "1000"][..], ""),
         ("todscale", &["-j", "-n", "1000", "-w", "syscall"], ""),
         ("clockcheck", &["1"], CLEAN),
+        ("tscdiff", &["-n", "1000"], ""),
     ] {
         let program = built.programs.iter().find(|program| program.name == name);
         let program = program.with_context(|| format!("no program `{name}` was built"))?;
