@@ -73,7 +73,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, feature = "trace"))]
 extern crate std;
 
 pub mod bintime;
@@ -123,6 +123,8 @@ pub mod statistics;
 pub mod sync;
 pub mod tick;
 pub mod timespec;
+#[cfg(feature = "trace")]
+pub mod trace;
 pub mod validate;
 mod views;
 #[cfg(not(loom))]

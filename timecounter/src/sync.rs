@@ -1,11 +1,15 @@
-//! The atomics of the crate, exchanged for loom's when its models are built,
-//! and the orderings that matter, each by name.
+//! The atomics of the crate, exchanged for loom's when its models are built and
+//! for recording ones with the feature `trace`, and the orderings that matter,
+//! each by name.
 //!
 //! The models weaken one [`Site`] at a time and must then fail: an ordering that
 //! nothing needs would be a claim that nobody checks.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, feature = "trace")))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(all(not(loom), feature = "trace"))]
+pub(crate) use crate::trace::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

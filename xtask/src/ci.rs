@@ -55,6 +55,16 @@ fn checks() -> Vec<Check> {
             deny(clippy().package("timehands-bench").args(["--all-targets"])),
         ),
         host(
+            "lints, access trace",
+            deny(clippy().package("timehands-timecounter").args([
+                "--features",
+                "trace",
+                "--lib",
+                "--example",
+                "trace",
+            ])),
+        ),
+        host(
             "lints, kernel on the host",
             deny(loader_and_kernel(clippy()).args(["--lib"])),
         ),

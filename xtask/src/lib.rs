@@ -19,6 +19,7 @@
 //! | `tail` | a serial port's file, read as it grows |
 //! | [`leash`] | child processes that outlive neither a deadline nor us |
 //! | [`mod@test`], [`tally`] | all tests, and the one closing line |
+//! | [`sim`] | machines larger than the host, simulated |
 //! | [`ci`], [`tidy`] | the checks that are not tests |
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ pub mod medium;
 pub mod opt;
 pub mod qemu;
 pub mod setup;
+pub mod sim;
 pub mod sysroot;
 mod tail;
 pub mod tally;

@@ -8,7 +8,7 @@ use clap::Parser;
 use xtask::cargo::Cargo;
 use xtask::guest::{self, End, Show};
 use xtask::opt::{Bench, Benchmark, Cli, Exec, Verb};
-use xtask::{archive, ci, image, setup, test};
+use xtask::{archive, ci, image, setup, sim, test};
 
 /// The exit status of a wrong command line, as clap has it.
 const USAGE: u8 = 2;
@@ -49,6 +49,7 @@ fn dispatch(verb: &Verb) -> Result<ExitCode> {
         Verb::Exec(options) => exec(options),
         Verb::Test(options) => test::run(options),
         Verb::Bench(options) => bench(options),
+        Verb::Sim(options) => sim::run(options),
         Verb::Image(options) => image::run(options).map(|()| ExitCode::SUCCESS),
         Verb::Ci(toolchain) => ci::run(toolchain),
     }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::machine::parse_added;
 pub use crate::machine::{Accel, Added, Firmware, MACHINE_ENV, Machine};
 pub use crate::machine::{machine_from_env, machine_words};
+use crate::sim::costs::Costs;
 
 /// Builds, boots, tests and measures Timehands.
 #[derive(Debug, Parser)]
@@ -39,6 +40,8 @@ pub enum Verb {
     Test(Test),
     /// Measure on this host
     Bench(Bench),
+    /// Simulate machines larger than this host
+    Sim(Sim),
     /// Build an image that PCs boot from a CD or a USB stick, under BIOS and UEFI
     ///
     /// Prints the image's path. GRUB starts the loader from it; the console is
@@ -116,6 +119,45 @@ pub struct Bench {
     /// `read`, `--rounds N` for `scale`, `--millions N` for `litmus`
     #[arg(last = true, value_name = "ARGS")]
     pub rest: Vec<String>,
+}
+
+/// `sim`'s arguments.
+#[derive(Args, Debug)]
+pub struct Sim {
+    /// `scale`: cache lines that move when 1 to 4096 CPUs read a clock, and what
+    /// that costs, for ours, a sequence lock and a compare-and-exchange clock
+    #[arg(value_name = "WHAT")]
+    pub what: Simulation,
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write a plot of them to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Powers of two up to this many CPUs
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_cpus)]
+    pub max_cpus: usize,
+    /// Windups a second
+    #[arg(long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub hz: u32,
+    /// The machine.
+    #[command(flatten, next_help_heading = "The machine, in nanoseconds")]
+    pub costs: Costs,
+}
+
+/// The simulations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Simulation {
+    /// How reads scale to thousands of CPUs
+    Scale,
+}
+
+/// More CPUs than there are machines for would only take long.
+fn parse_cpus(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(cpus @ 1..=65_536) => Ok(cpus),
+        _ => Err("1 to 65536 CPUs".to_owned()),
+    }
 }
 
 /// `image`'s arguments.
