@@ -15,6 +15,9 @@
 //! neither a cost of reading nor one of sharing. A reader waits for nobody but in
 //! the hardware, which is time on the processor.
 //!
+//! That is also the method's limit: on a busy machine the two threads seldom run
+//! at the same moment, and rows that fight for a line look better than they are.
+//!
 //! # Who winds up
 //!
 //! The reading threads, between two batches when a tick is due, as a timer

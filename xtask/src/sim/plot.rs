@@ -8,7 +8,7 @@ use super::published;
 use super::report::Report;
 
 /// Size of the picture.
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 560.0;
 /// The plot's edges.
 const LEFT: f64 = 80.0;
