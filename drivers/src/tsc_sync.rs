@@ -190,6 +190,11 @@ impl fmt::Display for Verdict {
         match self {
             Self::InStep => f.write_str("all CPUs in step"),
             Self::Skewed { bound } => write!(f, "CPUs up to {bound} cycles apart"),
+            Self::OutOfStep { cpu, offset } if offset.may_be_none() => write!(
+                f,
+                "CPU {cpu} was not measured closely enough ({} to {} cycles)",
+                offset.low, offset.high
+            ),
             Self::OutOfStep { cpu, offset } => write!(
                 f,
                 "CPU {cpu} is out of step ({} to {} cycles)",

@@ -7,6 +7,7 @@ use timehands_tests::{machine, trial, typed};
 
 mod firmware;
 mod offline;
+mod processors;
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -19,6 +20,12 @@ fn main() -> ExitCode {
             "a_disc_without_the_archive_is_told_apart",
             firmware::no_module,
         ),
+        trial("sixty_four_processors_read_all_clocks", || {
+            processors::read_all_clocks(64)
+        }),
+        trial("two_hundred_and_fifty_five_processors_do_too", || {
+            processors::read_all_clocks(255)
+        }),
         trial(
             "without_rusts_server_core_comes_from_debian",
             offline::core_comes_from_debian,
