@@ -31,7 +31,7 @@
 //!
 //! The store of the generation itself needs no order of its own: W2 covers it,
 //! for readers come to a slot only through `current` or from the slot after it,
-//! whose `current` was stored later still. `tests/loom.rs` weakens each of the
+//! whose `current` was stored later still. `tests/loom` weakens each of the
 //! others and shows the model that fails.
 //!
 //! # Limits
