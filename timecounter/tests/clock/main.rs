@@ -10,6 +10,7 @@ mod rate;
 mod registration;
 mod rig;
 mod samples;
+mod threads;
 mod time_of_day;
 mod uptime;
 mod watchdog;
