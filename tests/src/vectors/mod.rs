@@ -57,7 +57,7 @@ pub struct Kind {
 }
 
 /// Kinds that the code under test does not do yet: paravirtual clock, RTC,
-/// suspend, counter watchdog, clock discipline.
+/// suspend, clock discipline.
 const LATER: &[&str] = &[
     "pvclock",
     "pvclock_seq",
